@@ -10,9 +10,8 @@ from launcher.cli.console import Console
 from launcher.cli.render.findings import VERSION
 from launcher.inventory.verify import LINKS, MARKS as MARKS_OF_LINKS
 from launcher.jobfile.diagnostic import CODES
-from launcher.jobfile.schema.job import job_schema
+from launcher.jobfile.schema.files import job_schema, project_schema
 from launcher.jobfile.schema.options import SchedulerSchema
-from launcher.jobfile.schema.project import project_schema
 from launcher.notify import notification_schema
 from launcher.plan.codec import plan_schema
 from launcher.plan.step import MARKS

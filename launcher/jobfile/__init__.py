@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         job_file_error as job_file_error,
         render as render,
     )
-    from launcher.jobfile.schema.job import job_schema as job_schema
+    from launcher.jobfile.schema.files import job_schema as job_schema
 
 
 __getattr__, __dir__, __all__ = hand_on(
@@ -40,6 +40,6 @@ __getattr__, __dir__, __all__ = hand_on(
         "compile.needs": "declared_elsewhere",
         "compile.project": "Checkout",
         "diagnostic": "Diagnostic Related Span job_file_error render",
-        "schema.job": "job_schema",
+        "schema.files": "job_schema",
     },
 )

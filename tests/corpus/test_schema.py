@@ -1,7 +1,8 @@
 """The committed schema on the corpus, through jsonschema and through check-jsonschema: one verdict with the
-models, but for warnings, and for the rules that a schema cannot say, which are listed here."""
+models, but for warnings, and for the rules that a schema cannot say, which `beyond-the-schema.txt` lists."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -17,228 +18,11 @@ from launcher.jobfile.text.parse import parse
 from tests.corpus.words import BAD, FOLDER, GOOD, compiled, expected, name_of
 
 SCHEMA = FOLDER.parents[1] / "schemas" / "job-v1.schema.json"
+EXAMPLES = sorted((FOLDER.parents[1] / "examples").rglob("*.launcher.*"))
 VALIDATOR = Draft202012Validator(json.loads(SCHEMA.read_text()))
 
-BEYOND: Mapping[str, tuple[str, ...]] = {
-    "what the text says that its values do not: a key twice, a tag, keys that are no text, `<<` of text": (
-        "toml/duplicate-key.launcher.toml",
-        "yaml/custom-tag.launcher.yaml",
-        "yaml/duplicate-key-quoted.launcher.yaml",
-        "yaml/duplicate-key.launcher.yaml",
-        "yaml/duplicate-merge.launcher.yaml",
-        "yaml/duplicate-role.launcher.yaml",
-        "yaml/duplicate-top-level.launcher.yaml",
-        "yaml/exclamation-read-as-tag.launcher.yaml",
-        "yaml/list-as-key.launcher.yaml",
-        "yaml/merge-of-list-of-text.launcher.yaml",
-        "yaml/merge-of-text.launcher.yaml",
-        "yaml/null-as-key.launcher.yaml",
-        "yaml/number-as-key.launcher.yaml",
-        "yaml/true-as-key.launcher.yaml",
-    ),
-    "what stands in another file, launcher.toml": (
-        "project/bad-name/job.launcher.yaml",
-        "project/lifecycle/job.launcher.yaml",
-        "project/notify/job.launcher.yaml",
-        "project/number/job.launcher.yaml",
-        "project/option-type/job.launcher.yaml",
-        "project/syntax/job.launcher.yaml",
-        "project/unknown-field/job.launcher.yaml",
-        "project/unknown-option/job.launcher.yaml",
-        "project/unknown-scheduler/job.launcher.yaml",
-        "project/unknown-target/job.launcher.yaml",
-        "targets/list.launcher.yaml",
-    ),
-    "what is on the disk: the workspace": (
-        "fields/workspace-is-a-file.launcher.yaml",
-        "fields/workspace-is-not-there.launcher.yaml",
-        "fields/workspace-project-is-not-there.launcher.yaml",
-    ),
-    "what is on the disk: the inputs": (
-        "fields/input-is-not-there.launcher.yaml",
-        "fields/input-leaves-the-repository.launcher.yaml",
-    ),
-    "where the projects of a workspace go": (
-        "fields/workspace-project-escapes.launcher.yaml",
-        "fields/workspace-project-twice.launcher.yaml",
-        "fields/workspace-projects-in-one-place.launcher.yaml",
-    ),
-    "which schedulers there are here, and their options": (
-        "fields/unknown-scheduler-option.launcher.yaml",
-        "fields/unknown-scheduler.launcher.yaml",
-        "targets/unknown-scheduler.launcher.yaml",
-    ),
-    "roles that wait for each other, and what a probe is made of": (
-        "order/circle.launcher.yaml",
-        "order/host-in-a-name.launcher.yaml",
-        "order/host-of-no-role.launcher.yaml",
-        "order/http-without-port.launcher.yaml",
-        "order/itself.launcher.yaml",
-        "order/only-services.launcher.yaml",
-        "order/probe-of-nothing.launcher.yaml",
-        "order/probe-of-two-kinds.launcher.yaml",
-        "order/probe-too-often.launcher.yaml",
-        "order/ready-without-a-probe.launcher.yaml",
-        "order/succeeded-service.launcher.yaml",
-        "order/timeout-before-the-second-probe.launcher.yaml",
-        "order/unknown-role-in-a-list.launcher.yaml",
-        "order/unknown-role-in-a-mapping.launcher.yaml",
-    ),
-    "the program of a role: one": (
-        "commands/run-and-entrypoint.launcher.yaml",
-        "commands/run-names-another-shell.launcher.yaml",
-    ),
-    "what a scheduler takes and refuses": (
-        "schedulers/component-makes-no-image.launcher.yaml",
-        "schedulers/docker-amounts-and-mounts.launcher.yaml",
-        "schedulers/docker-fixed-port-of-two-replicas.launcher.yaml",
-        "schedulers/docker-host-without-a-network.launcher.yaml",
-        "schedulers/docker-image-with-a-blank.launcher.yaml",
-        "schedulers/docker-without-image.launcher.yaml",
-        "schedulers/local-secret-path.launcher.yaml",
-        "schedulers/only-in-a-target.launcher.yaml",
-        "schedulers/slurm-options-of-sbatch.launcher.yaml",
-        "schedulers/slurm-roles.launcher.yaml",
-    ),
-    "which components there are, their arguments, and what they make of them": (
-        "components/another-each-time.launcher.yaml",
-        "components/arguments.launcher.yaml",
-        "components/it-fails.launcher.yaml",
-        "components/it-makes-what-cannot-run.launcher.yaml",
-        "components/mount-of-no-type.launcher.yaml",
-        "components/no-such-file.launcher.yaml",
-        "components/unknown-function.launcher.yaml",
-        "components/unknown.launcher.yaml",
-        "components/without-types.launcher.yaml",
-        "components/wrong-in-a-target.launcher.yaml",
-    ),
-    "which named resources there are here": ("resources/unknown-name.launcher.yaml",),
-    "which names are declared: variables, axes, targets": (
-        "matrix/exclude-unknown-axis.launcher.yaml",
-        "matrix/include-misspelt-axis.launcher.yaml",
-        "matrix/in-toml.launcher.toml",
-        "matrix/pattern-of-an-unknown-axis.launcher.yaml",
-        "matrix/pattern-without-matrix.launcher.yaml",
-        "needs/no-variable.launcher.yaml",
-        "needs/removed-in-a-target.launcher.yaml",
-        "names/target-default.launcher.yaml",
-        "commands/unknown-reference-in-run.launcher.yaml",
-        "references/forgotten-var-prefix.launcher.yaml",
-        "references/in-block-text.launcher.yaml",
-        "references/in-mount-text.launcher.yaml",
-        "references/misspelt-run-macro.launcher.yaml",
-        "references/nested.launcher.yaml",
-        "references/no-matrix.launcher.yaml",
-        "references/no-vars-at-all.launcher.yaml",
-        "references/third-of-three-in-a-text.launcher.yaml",
-        "references/unknown-axis.launcher.yaml",
-        "references/unknown-git-fact.launcher.yaml",
-        "references/unknown-in-target-only.launcher.yaml",
-        "references/unknown-job-fact.launcher.yaml",
-        "references/unknown-variable.launcher.yaml",
-        "references/upper-case.launcher.yaml",
-        "targets/null-removes-nothing.launcher.yaml",
-        "targets/reference-nobody-knows.launcher.yaml",
-        "targets/unknown-variable.launcher.yaml",
-    ),
-    "which jobs the project has, which need each other, and what may not stand twice": (
-        "needs/itself.launcher.yaml",
-        "needs/own-matrix.launcher.yaml",
-        "needs/twice.launcher.yaml",
-    ),
-    "where a reference may stand, and when its value is known": (
-        "needs/a-run-macro.launcher.yaml",
-        "phases/job-dir-in-timeout.launcher.yaml",
-        "phases/old-spelling-in-image.launcher.yaml",
-        "phases/run-macro-in-cfg.launcher.yaml",
-        "phases/run-macro-in-count.launcher.yaml",
-        "phases/run-macro-in-description.launcher.yaml",
-        "phases/run-macro-in-image.launcher.yaml",
-        "phases/run-macro-in-mount-destination.launcher.yaml",
-        "phases/run-macro-in-project.launcher.yaml",
-        "phases/run-macro-in-resource.launcher.yaml",
-        "phases/run-macro-in-retry-policy.launcher.yaml",
-        "phases/run-macro-in-timeout.launcher.yaml",
-        "phases/variable-from-variable.launcher.yaml",
-        "references/in-key.launcher.yaml",
-        "secrets/run-macro-inside.launcher.yaml",
-    ),
-    "what a reference stands for: its type, its range": (
-        "matrix/of-another-type.launcher.yaml",
-        "matrix/wrong-in-one-combination.launcher.yaml",
-        "references/typed-in-toml.launcher.toml",
-        "targets/default-of-other-type.launcher.yaml",
-        "targets/default-out-of-range.launcher.yaml",
-        "variables/in-text-of-a-count.launcher.yaml",
-        "variables/text-used-as-count.launcher.yaml",
-        "variables/too-large-where-used.launcher.yaml",
-        "variables/wrong-variant-where-used.launcher.yaml",
-    ),
-    "what two fields say together": (
-        "fields/two-timeouts.launcher.yaml",
-        "matrix/group-without-pattern.launcher.yaml",
-        "matrix/include-without-pattern.launcher.yaml",
-        "matrix/pattern-without-group.launcher.toml",
-        "mounts/same-destination.launcher.yaml",
-        "ranges/min-over-default-num.launcher.yaml",
-        "ranges/min-over-num.launcher.yaml",
-        "resources/gpu-type.launcher.toml",
-        "resources/memory-twice.launcher.yaml",
-        "targets/only-in-sum-wrong.launcher.yaml",
-        "variables/choice-out-of-range.launcher.yaml",
-        "variables/empty-choices.launcher.yaml",
-        "variables/default-below-min.launcher.yaml",
-        "variables/default-no-choice.launcher.yaml",
-        "variables/empty-range.launcher.yaml",
-    ),
-    "what launcher.toml has of a variable": ("variables/no-type.launcher.yaml",),
-    "what targets and `defaults` leave of a role": (
-        "defaults/nothing-to-remove.launcher.yaml",
-        "fields/missing-entrypoint.launcher.yaml",
-        "targets/new-role-without-entrypoint.launcher.yaml",
-        "targets/removes-entrypoint.launcher.yaml",
-        "toml/role-without-entrypoint.launcher.toml",
-        "types/env-value-empty.launcher.yaml",
-        "types/replicas-null.launcher.yaml",
-    ),
-    "what the matrix makes": (
-        "matrix/a-billion.launcher.yaml",
-        "matrix/exclude-everything.launcher.yaml",
-        "matrix/exclude-nothing.launcher.yaml",
-        "matrix/group-is-a-job.launcher.yaml",
-        "matrix/include-half.launcher.yaml",
-        "matrix/include-lacks-a-value.launcher.yaml",
-        "matrix/include-name.launcher.yaml",
-        "matrix/include-of-excluded.launcher.yaml",
-        "matrix/include-of-no-job.launcher.yaml",
-        "matrix/pattern-of-one-name.launcher.yaml",
-        "matrix/range-backwards.launcher.yaml",
-        "matrix/too-many-before-exclude.launcher.yaml",
-        "matrix/too-many.launcher.yaml",
-        "matrix/value-twice.launcher.yaml",
-        "names/axis-with-space.launcher.yaml",
-    ),
-    "what a range counts": ("matrix/range-without-step.launcher.yaml",),
-    "what is inside a text: amounts, the parts of a mount, NUL": (
-        "encodings/nul-escape.launcher.yaml",
-        "lifecycle/timeout-part-of-a-second.launcher.yaml",
-        "mounts/home-of-another.launcher.yaml",
-        "mounts/text-two-mounts.launcher.yaml",
-        "mounts/text-unknown-option.launcher.yaml",
-        "ranges/retry-delay-of-an-hour.launcher.yaml",
-        "ranges/timeout-of-a-century.launcher.yaml",
-        "ranges/timeout-zero-text.launcher.yaml",
-        "resources/memory-zero.launcher.yaml",
-    ),
-    "that 2.0 is no whole number, that NaN is none at all, that `null` is no value of free fields": (
-        "toml/not-a-number.launcher.toml",
-        "types/metadata-null.launcher.yaml",
-        "types/replicas-float.launcher.yaml",
-    ),
-    "that a name ends where it ends: `$` stands before a last line end too, for Python's `re`": (
-        "names/trailing-newline.launcher.yaml",
-    ),
-}
+BEYOND = re.findall(r"(?m)^[^#\n].*", (FOLDER / "beyond-the-schema.txt").read_text())
+"""The bad files that the schema accepts, although they are wrong."""
 
 # Files that check-jsonschema reads otherwise than we do: good ones that it refuses (a mark before TOML),
 # wrong ones that it takes (keys and tags that we do without), one that Python lets pass and it does not.
@@ -289,12 +73,10 @@ def test_each_bad_file_that_the_schema_accepts_is_listed_below_its_rule() -> Non
     passed = {name_of(path) for path in BAD if is_valid(path)}
     assert warned - passed == set(), "a file with warnings alone is valid"
     passed -= warned
-    listed = [f"bad/{name}" for names in BEYOND.values() for name in names]
-    assert passed - {*listed} == set(), "list these in BEYOND, below the rule that a schema cannot say"
-    assert {*listed} - passed == set(), (
-        "take these out of BEYOND: the schema refuses them, or they have warnings alone"
-    )
-    assert len(listed) == len(passed), "BEYOND lists a file twice"
+    listed = [f"bad/{name}" for name in BEYOND]
+    assert passed - {*listed} == set(), "list these below the rule that a schema cannot say"
+    assert {*listed} - passed == set(), "delete these: the schema refuses them, or they have warnings alone"
+    assert len(listed) == len(passed), "a file stands twice in the list"
 
 
 def test_the_models_refuse_every_file_that_the_schema_refuses() -> None:
@@ -305,7 +87,7 @@ def test_the_models_refuse_every_file_that_the_schema_refuses() -> None:
 @pytest.fixture(scope="module")
 def refused() -> set[str]:
     """The files of the corpus that check-jsonschema refuses: wrong by the schema, or unreadable."""
-    paths = [path for path in (*GOOD, *BAD) if is_for_the_tool(path)]
+    paths = [path for path in (*GOOD, *EXAMPLES, *BAD) if is_for_the_tool(path)]
     command = [
         sys.executable,
         "-m",
@@ -322,8 +104,8 @@ def refused() -> set[str]:
 
 
 @pytest.mark.slow
-def test_check_jsonschema_accepts_every_good_file(refused: set[str]) -> None:
-    assert refused & {name_of(path) for path in GOOD} == set(OTHER_READING["good"])
+def test_check_jsonschema_accepts_every_good_file_and_every_example(refused: set[str]) -> None:
+    assert refused & {name_of(path) for path in (*GOOD, *EXAMPLES)} == set(OTHER_READING["good"])
 
 
 @pytest.mark.slow

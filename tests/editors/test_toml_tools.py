@@ -10,7 +10,7 @@ import pytest
 
 from tests import engines
 from tests.editors.conftest import ROOT
-from tests.unit.jobfile.test_compile import FULL, FULL_TOML
+from tests.unit.jobfile.test_compile import FULL_TOML
 
 GOOD_FILES = ROOT / "tests" / "corpus" / "good"
 CORPUS = sorted(GOOD_FILES.rglob("*.launcher.toml"))
@@ -239,23 +239,3 @@ def test_the_tools_accept_references_in_values(tool, project):
     fields = 'num_replicas = "$<var.n>"\nretry_policy = "$<var.p>"\nargs = [1, "$<app_id>"]\n'
     code, events = tool(JOB, JOB.write(project, START + fields))
     assert code == 0, events
-
-
-def check_jsonschema(*paths: Path) -> tuple[int, str]:
-    return run("check-jsonschema", ["--schemafile", JOB.path, *paths])
-
-
-def test_check_jsonschema_accepts_every_example_and_every_field(tmp_path):
-    full = tmp_path / "full.launcher.yaml"
-    full.write_text(FULL)
-    code, events = check_jsonschema(*ALL_EXAMPLES, full)
-    assert code == 0, events
-
-
-def test_check_jsonschema_reports_the_same_mistakes(tmp_path):
-    paths = [tmp_path / f"wrong{number}.launcher.toml" for number in range(len(JOB.wrong))]
-    for path, wrong in zip(paths, JOB.wrong, strict=True):
-        path.write_text(JOB.modeline + START + wrong)
-    code, events = check_jsonschema(*paths)
-    assert code == 1
-    assert [path for path in paths if f"{path}::$.roles.main" not in events] == [], events

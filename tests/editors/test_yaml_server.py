@@ -121,29 +121,6 @@ def test_the_server_marks_nothing_in_a_text_with_references(server: Server) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "fields"),
-    [
-        (HEAD + "|", {"roles", "vars", "scheduler", "timeout", "lifecycle", "matrix", "targets"}),
-        (ROLE + "    |", {"image", "args", "env", "num_replicas", "mounts", "resource", "retry_policy"}),
-        (ROLE + "    resource:\n      |", {"cpu", "gpu", "memory", "memMB"}),
-        (ROLE + "lifecycle:\n  |", {"on_change", "on_failed", "max_attempts", "rerun_on"}),
-        (
-            ROLE + "vars:\n  n:\n    type: int\n    |",
-            {"default", "min", "max", "choices", "help", "from_env"},
-        ),
-        (ROLE + "targets:\n  dev:\n    |", {"scheduler", "cfg", "roles", "vars"}),
-        (ROLE + "matrix:\n  |", {"exclude", "include"}),
-    ],
-)
-def test_the_server_offers_the_fields_of_a_mapping(server: Server, text: str, fields: set[str]) -> None:
-    offered = server.complete(text)
-    assert fields <= offered.keys()
-    assert "name" not in offered  # it is there, or has no place there
-    for key in fields - {"default", "role"}:
-        assert f"```yaml\n{key}: " in offered[key].words or f"```yaml\n{key}:\n" in offered[key].words
-
-
-@pytest.mark.parametrize(
     ("text", "values"),
     [
         (ROLE + "    retry_policy: |", {"application", "replica", "role"}),
@@ -191,14 +168,10 @@ def inserted(text: str, snippet: str) -> str:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (ROLE + "    num_rep|licas: 2\n", ["num\\_replicas", "How many replicas run.", "num_replicas: 2"]),
         (
             ROLE + "    retry_policy: repl|ica\n",
             ["What restarts when a replica fails.", "`replica`: Only the replica that failed"],
         ),
-        (ROLE + "    resource: {mem|ory: 4GiB}\n", ["Memory with its unit:"]),
-        (ROLE + "time|out: 2h\n", ["The whole app fails past it:"]),
-        (ROLE.replace("roles", "ro|les"), ["What runs, by name"]),
         (ROLE.replace("main", "ma|in"), ["One kind of replica"]),
     ],
 )

@@ -20,7 +20,7 @@ MODEL = """\
         0, description="A field that only this test has.", examples=[10]
     )
 """
-WORD = '    "newness": (Word("", 10, ("novelty",)),),\n'
+WORD = 'newness = {example = 10, field = "novelty"}\n'
 ROLE = "    novelty: int = field(default=0, metadata=at_least(0))\n"
 
 HEAD = """
@@ -55,7 +55,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("package")
     shutil.copytree(ROOT / "launcher", folder / "launcher", ignore=shutil.ignore_patterns("__pycache__"))
     _add(folder / "launcher/jobfile/model/role.py", MODEL, before="    retry_policy: ")
-    _add(folder / "launcher/jobfile/messages/foreign.py", WORD, before='    "replicas": ')
+    _add(folder / "launcher/jobfile/messages/foreign.toml", WORD, before="replicas = {example = 2")
     _add(folder / "launcher/specs/app.py", ROLE, before="\n    def pre_proc(")
     return folder
 
@@ -119,7 +119,7 @@ assert [one.message for one in check_app(AppDef("a", [role]))] == [
     "formatting and schema know the new field": """
 from launcher.jobfile.format import format_text
 from launcher.jobfile.format.style import fields
-from launcher.jobfile.schema.job import job_schema
+from launcher.jobfile.schema.files import job_schema
 order = [*fields(("roles", "main"))]
 assert order.index("novelty") == order.index("retry_policy") - 1
 made = job_schema()["$defs"]
@@ -168,8 +168,7 @@ def test_all_parts_of_the_package_know_the_new_field(package: Path, program: str
 ALLOWED = {
     "jobfile/model/role.py": "the table",
     "jobfile/compile/advice.py": "fields that do nothing without another one",
-    "jobfile/messages/foreign.py": "what other tools call the fields",
-    "jobfile/messages/foreign_values.py": "values of other tools, written for them",
+    "jobfile/messages/foreign.py": "values of other tools, written for them",
     "jobfile/messages/remedies.py": "values of another type, written for them",
     "jobfile/compile/build.py": "fields that a job file spells otherwise than an AppDef",
     "specs/app.py": "the table, and the order in which documents are written since lr1",

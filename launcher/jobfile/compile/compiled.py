@@ -132,7 +132,7 @@ def _modules(folder: str, inside: str) -> Iterator[tuple[str, int, int]]:
     with os.scandir(folder) as found:
         items = sorted(found, key=lambda item: item.name)
     for item in items:
-        if item.name.endswith((".py", ".so", ".json", ".md")):
+        if item.name.endswith((".py", ".so", ".json", ".md", ".toml")):
             about = item.stat()
             yield inside + item.name, about.st_size, about.st_mtime_ns
         elif item.name not in _ABOVE and item.is_dir():

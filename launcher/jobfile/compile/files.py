@@ -31,7 +31,7 @@ from launcher.jobfile.compile.one_job import Trace, Work
 from launcher.jobfile.compile.options import Rules, Schedulers
 from launcher.jobfile.compile.project import Checkout, Homes
 from launcher.jobfile.compile.variables import ENVIRON, Inputs, VarFiles, read_var_files
-from launcher.jobfile.diagnostic import Diagnostic, Span, in_order, job_file_error, of_whole_file
+from launcher.jobfile.diagnostic import Diagnostic, Related, Span, in_order, job_file_error, of_whole_file
 from launcher.jobfile.messages.collector import Collector, listing, suggest
 from launcher.jobfile.text.document import Source, read_source, source_of
 from launcher.jobfile.text.parse import parse
@@ -347,15 +347,19 @@ def _undeclared(
     if not results or any(result.declared is None for result in results):
         return []  # the unreadable file may declare it
     known = sorted(frozenset(shared).union(*(result.declared or () for result in results)))
+    here = Related(file=paths[0] if len(paths) == 1 else f"{len(results)} files", span=None, message="")
+    places = [(name, "--var", here) for name in given]
+    places += [(name, "this file", each.place) for name, each in files.values.items()]
     return [
         Diagnostic(
-            file=paths[0] if len(paths) == 1 else f"{len(results)} files",
-            span=None,
+            file=place.file,
+            span=place.span,
             code="unknown-variable",
-            message=f"no variable `{name}` is declared, and --var gives it a value",
+            message=f"no variable `{name}` is declared, and {giver} gives it a value",
             label=suggest(name, known),
             hint=listing("declared", known),
+            source_line=place.source_line,
         )
-        for name in given
+        for name, giver, place in places
         if name not in known
-    ] + files.undeclared(known)
+    ]

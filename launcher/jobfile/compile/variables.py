@@ -49,22 +49,6 @@ class VarFiles:
     values: dict[str, FileValue] = field(default_factory=dict)
     problems: list[Diagnostic] = field(default_factory=list)
 
-    def undeclared(self, known: Sequence[str]) -> list[Diagnostic]:
-        """Return a diagnostic for each value of a variable that no job file declares."""
-        return [
-            Diagnostic(
-                file=given.place.file,
-                span=given.place.span,
-                code="unknown-variable",
-                message=f"no variable `{name}` is declared, and this file gives it a value",
-                label=suggest(name, known),
-                hint=listing("declared", known),
-                source_line=given.place.source_line,
-            )
-            for name, given in self.values.items()
-            if name not in known
-        ]
-
 
 def read_var_files(files: Sequence[str], cwd: str) -> VarFiles:
     """Read files of values; faults are among the `problems` of the result."""

@@ -11,9 +11,8 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
-from launcher.jobfile.messages import foreign_values
 from launcher.jobfile.messages.collector import Collector, nearest, show
-from launcher.jobfile.messages.foreign import word_for
+from launcher.jobfile.messages.foreign import ports, variables, word_for
 from launcher.jobfile.messages.wording_fields import holds_secret, script_remedy, wrongly_indented
 from launcher.jobfile.model.fields import fields_at
 from launcher.jobfile.model.types import compose_mount, cores, memory_mib
@@ -264,7 +263,7 @@ _BY_NAME = {
 
 def _env(value: Any) -> Any:
     items = [value] if isinstance(value, str) else value if isinstance(value, list) else []
-    return (foreign_values.variables(items) or {}).get("env") if items else None
+    return (variables(items) or {}).get("env") if items else None
 
 
 def _roles(value: Any) -> Any:
@@ -281,7 +280,7 @@ def _roles(value: Any) -> Any:
 
 
 def _ports(value: Any) -> Any:
-    found = foreign_values.ports(value if isinstance(value, list) else [value])
+    found = ports(value if isinstance(value, list) else [value])
     return (found or {}).get("port_map")
 
 

@@ -21,15 +21,14 @@ from launcher.jobfile.model.types import (
     Model,
     Traits,
     address_of,
+    form_tag,
     kind_tag,
-    list_or_mapping,
     mapping_tag,
     memory_mib,
     model_classes,
     seconds,
     secret_of,
     switched,
-    text_or_mapping,
     traits_of,
 )
 from launcher.specs.jobkey import DEFAULT_SCHEDULER
@@ -128,7 +127,7 @@ TriggerItem = Annotated[
 WorkspaceSpec = Annotated[
     Annotated[dict[Annotated[str, Field(min_length=1)], str], Field(min_length=1), Tag("<mapping>")]
     | Annotated[str, Field(min_length=1), Tag("<text>")],
-    Discriminator(text_or_mapping),
+    Discriminator(form_tag),
 ]
 
 
@@ -147,7 +146,7 @@ class NeedSpec(Model):
 
 Needs = Annotated[
     Annotated[dict[str, NeedSpec | None], Tag("<mapping>")] | Annotated[list[str], Tag("<list>")],
-    Discriminator(list_or_mapping),
+    Discriminator(form_tag),
 ]
 
 

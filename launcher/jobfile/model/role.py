@@ -16,15 +16,14 @@ from launcher.jobfile.model.types import (
     Port,
     Replicas,
     Traits,
+    form_tag,
     interval,
     kind_tag,
-    list_or_mapping,
     mapping_tag,
     memory_mib,
     mount_of,
     pause,
     secret_of,
-    text_or_mapping,
 )
 from launcher.specs.app import LONGEST_DELAY_S, PROBE_EVERY_S, PROBE_TIMEOUT_S
 from launcher.specs.resources import GPU_TYPE_FORM
@@ -132,7 +131,7 @@ EnvValue = Annotated[
     Annotated[SecretRef, Tag("<mapping>")] | Annotated[str, Tag("<text>")], Discriminator(mapping_tag)
 ]
 ResourceSpec = Annotated[
-    Annotated[Resources, Tag("<mapping>")] | Annotated[str, Tag("<text>")], Discriminator(text_or_mapping)
+    Annotated[Resources, Tag("<mapping>")] | Annotated[str, Tag("<text>")], Discriminator(form_tag)
 ]
 
 
@@ -178,7 +177,7 @@ WAITS_FOR = {
 DependsOn = Annotated[
     Annotated[dict[Label, Literal["started", "ready", "succeeded"]], Tag("<mapping>")]
     | Annotated[list[str], Tag("<list>")],
-    Discriminator(list_or_mapping),
+    Discriminator(form_tag),
 ]
 
 

@@ -189,12 +189,10 @@ def mapping_tag(value: Any) -> str:
     return "<mapping>" if isinstance(value, dict) else "<text>"
 
 
-def text_or_mapping(value: Any) -> str | None:
-    return "<text>" if isinstance(value, str) else "<mapping>" if isinstance(value, dict) else None
-
-
-def list_or_mapping(value: Any) -> str | None:
-    return "<list>" if isinstance(value, list) else "<mapping>" if isinstance(value, dict) else None
+def form_tag(value: Any) -> str | None:
+    """Return the tag of a text, a list or a mapping. For fields that take two of these forms."""
+    tags = {str: "<text>", list: "<list>", dict: "<mapping>"}
+    return next((tag for kind, tag in tags.items() if isinstance(value, kind)), None)
 
 
 # `source:target[:options]`; a mount with a comma cannot be written as one text here.

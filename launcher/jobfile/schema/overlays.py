@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
 from launcher.jobfile.model.job_file import BESIDE_JOBS
-from launcher.jobfile.model.types import LABEL, VAR_NAME
+from launcher.jobfile.model.types import LABEL, MOUNT_TYPES, VAR_NAME, VAR_TYPES
 from launcher.jobfile.schema.words import (
     A_REFERENCE,
+    MOUNT_TEXT,
     NAME_PATTERN,
     NOT_EMPTY,
     NOTHING,
+    REFERENCE,
     WORDS,
     described,
     nullable,
@@ -51,6 +53,10 @@ _RANGE = {
     "patternProperties": _NOTES,
     "additionalProperties": False,
 }
+
+
+def without(schema: Schema, *keys: str) -> Schema:
+    return {key: value for key, value in schema.items() if key not in keys}
 
 
 def _combinations(key: str, what: str, example: Mapping[str, Any]) -> Schema:
@@ -107,6 +113,33 @@ def _defaults(*more: Schema) -> Schema:
     }
 
 
+def _of(model: str) -> Schema:
+    return {"$ref": f"#/$defs/{model}"}
+
+
+def _tagged(title: str, example: str, models: Sequence[str], tags: Sequence[str]) -> Schema:
+    """Return a choice of mappings by `type`. The tags are listed beside it so that editors offer them."""
+    kinds = {"type": "string", "enum": list(tags)}
+    return {
+        "title": title,
+        "type": "object",
+        "required": ["type"],
+        "properties": {"type": {**described("type", "Which kind.", example), **kinds}},
+        "oneOf": [_of(name) for name in models],
+    }
+
+
+_VARIABLE = _tagged("variable", "int", ["IntVar", "FloatVar", "StrVar", "BoolVar", "VarOverlay"], VAR_TYPES)
+_MOUNT = _tagged("mount", "bind", ["BindMount", "VolumeMount", "DeviceMount"], MOUNT_TYPES)
+_TEXT = {"type": "string", "pattern": NOT_EMPTY}
+_EVERY_APPLY = {"type": "string", "enum": ["every_apply"]}
+_NEED = f"{LABEL}|{REFERENCE}"
+_NEEDS = {"type": "array", "items": {"type": "string", "pattern": _NEED}}
+_NEEDS_BY_NAME = {
+    "type": "object",
+    "patternProperties": {_NEED: {"anyOf": [_of("NeedSpec"), dict(NOTHING)]}},
+    "additionalProperties": False,
+}
 _NAMES = {"type": "array", "items": {"type": "string"}}
 _BY_CONDITION = {"type": "object", "additionalProperties": {"type": "string", "enum": list(CONDITIONS)}}
 _PROJECTS = {
@@ -115,8 +148,25 @@ _PROJECTS = {
     "additionalProperties": False,
 }
 BY_HAND: Mapping[str, Schema] = {
+    "vars": {
+        "type": "object",
+        "patternProperties": {VAR_NAME: {**without(_VARIABLE, "required"), "type": ["object", "null"]}},
+        "additionalProperties": False,
+    },
+    "mounts": {
+        "type": "array",
+        "items": {"anyOf": [_MOUNT, {"type": "string", "pattern": MOUNT_TEXT}]},
+    },
+    "resource": {"anyOf": [_of("Resources"), _TEXT]},
+    "rerun_on": {
+        "type": "array",
+        "items": {
+            "anyOf": [_of("FilesTrigger"), {"type": "string", "enum": ["every_apply"]}, dict(A_REFERENCE)]
+        },
+    },
+    "needs": {"anyOf": [_NEEDS, _NEEDS_BY_NAME]},
     "depends_on": {"anyOf": [_NAMES, _BY_CONDITION]},
-    "workspace": {"anyOf": [{"type": "string", "pattern": NOT_EMPTY}, _PROJECTS]},
+    "workspace": {"anyOf": [_TEXT, _PROJECTS]},
     # `on` and `off` are text in YAML 1.2.
     "queue": {"anyOf": [{"type": "string", "enum": ["on", "off"]}, {"type": "boolean"}, dict(A_REFERENCE)]},
     "matrix": _matrix(),
@@ -186,10 +236,6 @@ def _kinds(value: Schema) -> set[str]:
         return {kind for each in value["anyOf"] for kind in _kinds(each)}
     kinds = value.get("type", "object")  # a reference to a model means a mapping
     return {kinds} if isinstance(kinds, str) else {*kinds}
-
-
-def without(schema: Schema, *keys: str) -> Schema:
-    return {key: value for key, value in schema.items() if key not in keys}
 
 
 def overlays(job: Schema, models: Mapping[str, Schema]) -> dict[str, Schema]:

@@ -27,7 +27,6 @@ from launcher.jobfile.text.document import (
 from launcher.jobfile.text.toml_positions import NotToml, Statement, bracket_below, paths, scan, statements
 
 _DUPLICATE = re.compile(r"Cannot overwrite|Cannot declare|Duplicate inline|Cannot redefine|Cannot mutate")
-_PLACE = re.compile(r"at line (\d+), column (\d+)")
 _WORD = re.compile(r"[^\s,\]}#]+")
 _MAX_DUPLICATES = 50
 
@@ -161,15 +160,9 @@ def _first(path: Path, seen: dict[Path, Statement]) -> Statement | None:
 
 
 def _offset(source: Source, error: tomli.TOMLDecodeError) -> int:
-    """Return the offset where tomli stopped, from the error's text: our oldest tomli lacks the attributes."""
-    place = _PLACE.search(str(error))
-    if not place:
-        return len(source.text)
-    line, column = int(place[1]), int(place[2])
-    at = 0
-    for _ in range(line - 1):
-        at = source.text.find("\n", at) + 1
-    return at + column - 1
+    """Return the offset where tomli stopped; its own one counts a line end of Windows as one character."""
+    rest = source.text.split("\n", error.lineno - 1)[-1]
+    return len(source.text) - len(rest) + error.colno - 1
 
 
 def _limit(source: Source, over: _Over) -> Diagnostic:
@@ -197,7 +190,7 @@ def _syntax(source: Source, error: tomli.TOMLDecodeError) -> Diagnostic:
     if at < len(text) and text[at] in BLANKS:
         message = f"a {blank_name(text[at])} stands where TOML takes plain spaces only"
         return source.diagnostic(at, at + 1, "toml-syntax", message, label="write a plain space")
-    said = re.sub(r" \(at .*\)$", "", str(error))
+    said = error.msg
     message, label = next(
         ((ours, label) for pattern, ours, label in _WORDS if re.search(pattern, said)),
         ("the text is no TOML from here on", ""),

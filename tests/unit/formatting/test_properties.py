@@ -7,7 +7,7 @@ from launcher.jobfile.format import Unformattable, format_text
 from launcher.jobfile.text.document import Document, Source, source_of
 from launcher.jobfile.text.parse import parse
 from tests.unit.formatting.strategies import yaml_files
-from tests.unit.formatting.words import read
+from tests.unit.formatting.test_format import read
 from tests.unit.jobfile.test_fuzz import damaged
 
 

@@ -20,12 +20,12 @@ class Mutation(NamedTuple):
     value: Any
 
 
-def mutations(good: Any) -> Iterator[Mutation]:
-    """Every value of `good` replaced by each of VALUES, every key misspelt, left out, and one added."""
+def mutations(good: Any, values: tuple[Any, ...] = VALUES) -> Iterator[Mutation]:
+    """Every value of `good` replaced by each of `values`, every key misspelt, left out, and one added."""
     for path in list(paths(good)):
         if any(str(part).startswith("x-") for part in path):
             continue  # free
-        for value in VALUES:
+        for value in values:
             yield Mutation(f"= {value!r}", path, _changed(good, path, value))
         here = at(good, path)
         if isinstance(here, dict):

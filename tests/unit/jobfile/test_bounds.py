@@ -28,34 +28,6 @@ def wording(*paths: str, **environment) -> list[str]:
     return [f"{d.place} {d.code} {d.message}" for d in found.diagnostics]
 
 
-@pytest.mark.parametrize(
-    ("text", "place", "message"),
-    [
-        (ROLE + "    num_replicas: 1000000\n", "6:19", "out-of-range"),
-        (ROLE + "    num_replicas: 9999\n  b: {entrypoint: e, num_replicas: 2}\n", "7:36", "10,001 replicas"),
-        (ROLE + "workspace: /\n", "6:12", "the workspace `/` is the whole file system"),
-        (ROLE + "workspace: ..\n", "6:12", "the workspace `..` lies around the repository"),
-        (
-            ROLE + "workspace: {/proc/self: a}\n",
-            "6:13",
-            "`/proc/self` is a folder of the kernel",
-        ),
-        (ROLE + "workspace: /dev/shm\n", "6:12", "the workspace `/dev/shm` is a folder of the kernel"),
-        (
-            ROLE + 'lifecycle: {rerun_on: [{files: ["/**"]}]}\n',
-            "6:33",
-            "glob `/**` leaves the repository",
-        ),
-        (ROLE + "lifecycle: {rerun_on: [{files: [a, ../../*]}]}\n", "6:36", "leaves the repository"),
-    ],
-)
-def test_a_value_beyond_the_bounds_is_an_error_at_its_place(repo: Path, text: str, place: str, message: str):
-    (repo / "job.launcher.yaml").write_text(JOB + text)
-    [line] = wording("job.launcher.yaml")
-    assert line.startswith(f"job.launcher.yaml:{place} ")
-    assert message in line
-
-
 @pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="this system has no /dev/shm")
 def test_a_checkout_in_memory_may_be_a_workspace(monkeypatch: pytest.MonkeyPatch):
     with TemporaryDirectory(dir="/dev/shm") as folder:

@@ -19,6 +19,7 @@ from launcher.cli import jobs
 from launcher.cli.main import main
 from launcher.jobfile.compile import compiled as lookup
 from launcher.specs import canonical
+from tests.unit.jobfile.words import git
 
 JOB = """\
 version: 1
@@ -70,11 +71,6 @@ def write(path: Path, name: str = "train", value: str = "a", more: str = "") -> 
 
 def cache() -> Path:
     return Path(os.environ["XDG_CACHE_HOME"], "launcher")
-
-
-def git(*argv: str, cwd: Path) -> None:
-    who = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false")
-    subprocess.run(["git", *who, *argv], cwd=cwd, check=True, capture_output=True)
 
 
 def is_kept(plan: Callable[..., tuple[bool, str]], *argv: str) -> bool:
@@ -198,25 +194,25 @@ def test_a_matrix_in_another_file_that_a_job_needs_is_noticed(here, plan):
 
 def test_a_new_commit_branch_or_edit_is_noticed(here, plan):
     write(here / "a.launcher.yaml", value="$<git.sha>-$<git.branch>")
-    git("init", "-q", "-b", "main", cwd=here)
-    git("add", ".", cwd=here)
-    git("commit", "-q", "-m", "one", cwd=here)
+    git(here, "init", "-q", "-b", "main")
+    git(here, "add", ".")
+    git(here, "commit", "-q", "-m", "one")
     first = plan("a.launcher.yaml")[1]
     assert is_kept(plan, "a.launcher.yaml")
-    git("commit", "-q", "--allow-empty", "-m", "two", cwd=here)
+    git(here, "commit", "-q", "--allow-empty", "-m", "two")
     second = plan("a.launcher.yaml")[1]
     assert first != second
-    git("checkout", "-q", "-b", "side", cwd=here)
+    git(here, "checkout", "-q", "-b", "side")
     assert "-side" in plan("a.launcher.yaml")[1]
     write(here / "a.launcher.yaml", value="$<git.sha>-$<git.branch>", more="# edited\n")
     assert "dirty-tree" in plan("a.launcher.yaml")[1]
 
 
 def test_a_remote_that_is_added_is_another_origin(here, plan):
-    git("init", "-q", cwd=here)
+    git(here, "init", "-q")
     write(here / "a.launcher.yaml")
     assert is_kept(plan, "a.launcher.yaml", "--format", "json")
-    git("remote", "add", "origin", "https://example.com/team/jobs.git", cwd=here)
+    git(here, "remote", "add", "origin", "https://example.com/team/jobs.git")
     assert "example.com/team/jobs" in plan("a.launcher.yaml", "--format", "json")[1]
 
 
@@ -325,83 +321,61 @@ def test_the_folder_and_its_files_are_private(here, plan):
     assert {path.stat().st_mode & 0o777 for path in cache().iterdir()} == {0o600}
 
 
+def entries() -> list[Path]:
+    return [path for path in cache().iterdir() if path.name != "key"]
+
+
+def link(path: Path) -> None:
+    """Put a link into the place of a file or folder."""
+    path.symlink_to(path.rename(cache().parent / f"{path.name}-elsewhere"))
+
+
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+OF_ANOTHER = pytest.param(lambda path: os.chown(path, 12345, -1), marks=AS_ROOT)
+
+
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda data: data[:-1],
-        lambda data: b"",
-        lambda data: data[:20] + b"\xff" + data[21:],
-        lambda data: data + b"more",
-        lambda data: os.urandom(len(data)),
+        lambda entry: entry.write_bytes(entry.read_bytes()[:-1]),
+        lambda entry: entry.write_bytes(b""),
+        lambda entry: entry.write_bytes(entry.read_bytes()[:20] + b"\xff" + entry.read_bytes()[21:]),
+        lambda entry: entry.write_bytes(entry.read_bytes() + b"more"),
+        lambda entry: entry.write_bytes(os.urandom(entry.stat().st_size)),
+        lambda entry: entry.with_name("key").write_bytes(b"short"),
+        lambda entry: entry.chmod(0o620),
+        link,
+        OF_ANOTHER,
     ],
 )
-def test_a_damaged_entry_of_the_cache_is_replaced(here, plan, damage):
+def test_an_entry_that_the_user_did_not_write_like_this_is_replaced(here, plan, damage):
     write(here / "a.launcher.yaml")
     assert is_kept(plan, "a.launcher.yaml")
-    for path in cache().iterdir():
-        if path.name != "key":
-            path.write_bytes(damage(path.read_bytes()))
+    [entry] = entries()
+    damage(entry)
     assert not plan("a.launcher.yaml")[0]
     assert plan("a.launcher.yaml")[0]
+
+
+@pytest.mark.parametrize("damage", [lambda folder: folder.chmod(0o770), link, OF_ANOTHER])
+def test_a_folder_that_others_may_change_is_ignored(here, plan, damage):
+    write(here / "a.launcher.yaml")
+    assert is_kept(plan, "a.launcher.yaml")
+    damage(cache())
+    assert not is_kept(plan, "a.launcher.yaml")
 
 
 def test_an_entry_under_the_name_of_another_is_ignored(here, plan):
     write(here / "a.launcher.yaml")
     write(here / "b.launcher.yaml", name="other")
     plan("a.launcher.yaml")
-    [first] = [path for path in cache().iterdir() if path.name != "key"]
+    [first] = entries()
     plan("b.launcher.yaml")
-    [second] = [path for path in cache().iterdir() if path.name != "key" and path != first]
+    [second] = {*entries()} - {first}
     shutil.copy(first, second)
     kept, shown = plan("b.launcher.yaml")
     assert not kept
     assert "other" in shown
-
-
-def test_a_damaged_key_of_the_cache_is_replaced(here, plan):
-    write(here / "a.launcher.yaml")
-    assert is_kept(plan, "a.launcher.yaml")
-    (cache() / "key").write_bytes(b"short")
-    assert not plan("a.launcher.yaml")[0]
-    assert plan("a.launcher.yaml")[0]
-
-
-def test_entries_that_others_may_change_are_ignored(here, plan):
-    write(here / "a.launcher.yaml")
-    assert is_kept(plan, "a.launcher.yaml")
-    for path in cache().iterdir():
-        if path.name != "key":
-            path.chmod(0o620)
-    assert not plan("a.launcher.yaml")[0]
-    cache().chmod(0o770)
-    assert not is_kept(plan, "a.launcher.yaml")
-    cache().chmod(0o700)
-    assert plan("a.launcher.yaml")[0]
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_the_files_of_another_user_are_ignored(here, plan):
-    write(here / "a.launcher.yaml")
-    assert is_kept(plan, "a.launcher.yaml")
-    for path in cache().iterdir():
-        if path.name != "key":
-            os.chown(path, 12345, -1)
-    assert not plan("a.launcher.yaml")[0]
-    os.chown(cache(), 12345, -1)
-    assert not is_kept(plan, "a.launcher.yaml")
-
-
-def test_a_folder_or_an_entry_that_is_a_link_is_ignored(here, plan, tmp_path):
-    write(here / "a.launcher.yaml")
-    assert is_kept(plan, "a.launcher.yaml")
-    for path in [*cache().iterdir()]:
-        if path.name != "key":
-            path.rename(tmp_path / "elsewhere")
-            path.symlink_to(tmp_path / "elsewhere")
-    assert not plan("a.launcher.yaml")[0]
-    moved = cache().rename(tmp_path / "moved")
-    cache().symlink_to(moved)
-    assert not is_kept(plan, "a.launcher.yaml")
 
 
 def test_a_file_in_the_place_of_the_folder_is_no_error(here, plan):
@@ -438,9 +412,7 @@ def test_the_least_recently_used_entries_make_room(here, plan, monkeypatch):
         write(here / f"{name}.launcher.yaml", name=name)
         plan(f"{name}.launcher.yaml")
     known = {path.name for path in cache().iterdir()}
-    oldest = min(
-        (path for path in cache().iterdir() if path.name != "key"), key=lambda path: path.stat().st_mtime
-    )
+    oldest = min(entries(), key=lambda path: path.stat().st_mtime)
     past = time.time() - 7200
     for path in cache().iterdir():
         os.utime(path, (past + 60 * (path != oldest), past + 60 * (path != oldest)))

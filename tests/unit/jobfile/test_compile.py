@@ -1,7 +1,6 @@
 """Files to launches: one content, one launch; whose job it is; what a directory means."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from launcher.specs import (
     document,
 )
 from launcher.specs.resources import get_named_resources, named_resources
-from tests.unit.jobfile.words import HEAD, ROLES, SCHEDULERS, compile_text, labels, launch, lines, places
+from tests.unit.jobfile.words import HEAD, ROLES, SCHEDULERS, compile_text, git, launch, lines
 
 FULL = """\
 version: 1
@@ -130,15 +129,6 @@ def test_options_at_their_default_are_left_out(tmp_path: Path) -> None:
     assert launch(tmp_path, FULL).cfg == {"log_dir": "logs"}
 
 
-def test_yaml_and_toml_give_one_digest(tmp_path: Path) -> None:
-    yaml = FULL.replace("      - {type: bind, src: ~/data, dst: /data, read_only: true}\n", "")
-    yaml = yaml.replace("      - type=bind,src=./conf,dst=/conf,readonly\n", "")
-    first = launch(tmp_path, yaml)
-    second = launch(tmp_path, FULL_TOML, name="j.launcher.toml")
-    assert document(first) == document(second)
-    assert digest(document(first)) == digest(document(second))
-
-
 def test_key_order_and_quoting_do_not_matter_but_the_order_of_roles_does(tmp_path: Path) -> None:
     one = launch(tmp_path, HEAD + "roles:\n  a: {entrypoint: x, env: {A: '1', B: 2}}\n  b: {entrypoint: y}\n")
     two = launch(tmp_path, "roles: {a: {env: {B: '2', A: 1}, entrypoint: x}, b: {entrypoint: 'y'}}\n" + HEAD)
@@ -176,29 +166,6 @@ def test_load_job_raises_with_every_diagnostic(tmp_path: Path) -> None:
     path.write_text(HEAD.replace("job", "other") + ROLES)
     with pytest.raises(JobFileError, match="holds 2 jobs"):
         load_job(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected", "label"),
-    [
-        ("scheduler: local_cmd\n", "3:12 unknown-variant", "did you mean `local_cwd`?"),
-        ("cfg: {logdir: x}\n", "3:7 unknown-option", "did you mean `log_dir`?"),
-        ("cfg: {log_dir: 3}\n", "3:16 wrong-type", ""),
-        ("cfg: {prepend_cwd: 1}\n", "3:20 wrong-type", ""),
-        ("cfg: {copy_env: [1]}\n", "3:17 wrong-type", ""),
-        ("scheduler: queue\n", "3:1 missing-field", "add `partition` to `cfg`"),
-        (
-            "scheduler: queue\ncfg: {partition: a}\ntimeout: 1m\n",
-            "5:1 unknown-option",
-            "delete it, or choose another scheduler",
-        ),
-        ("cfg: {timeout_s: 3}\ntimeout: 1m\n", "4:1 conflicting-fields", "keep one"),
-    ],
-)
-def test_options_are_checked_against_the_scheduler(tmp_path, text, expected, label):
-    compiled = compile_text(tmp_path, HEAD + text + ROLES)
-    assert places(compiled) == [expected]
-    assert labels(compiled) == [label]
 
 
 def test_without_schedulers_options_are_left_for_the_plan(tmp_path: Path) -> None:
@@ -243,27 +210,14 @@ def test_a_timeout_is_read_from_each_form_of_a_duration(tmp_path: Path, timeout:
     assert launch(tmp_path, HEAD + f"timeout: {timeout}\n" + ROLES).timeout_s == seconds
 
 
-@pytest.mark.parametrize(
-    ("timeout", "message"),
-    [
-        ("1.5s", "`1.5s` is not a whole number of seconds"),
-        ("500ms", "a timeout is at least 1 second and at most 10 years"),
-        ("9" * 90 + "w", "a timeout is at least 1 second and at most 10 years"),
-        ("1s" * 100_000, "is no duration"),
-    ],
-)
-def test_a_timeout_is_whole_seconds_within_bounds(tmp_path: Path, timeout: str, message: str) -> None:
-    (error,) = compile_text(tmp_path, HEAD + f"timeout: {timeout}\n" + ROLES).errors
-    assert message in error.message
+def test_a_very_long_duration_is_refused_at_once(tmp_path: Path) -> None:
+    (error,) = compile_text(tmp_path, HEAD + f"timeout: {'1s' * 100_000}\n" + ROLES).errors
+    assert "is no duration" in error.message
 
 
 def write(path: Path, name: str = "job", more: str = "") -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"version: 1\nname: {name}\n{more}{ROLES}")
-
-
-def git(folder: Path, *args: str) -> None:
-    subprocess.run(["git", *args], cwd=folder, check=True, capture_output=True)
 
 
 def files(folder: Path, *paths: str) -> list[str]:
@@ -325,15 +279,6 @@ def test_the_nearest_launcher_toml_sets_project_and_root(tmp_path: Path) -> None
         "b": ("sub", str(top / "sub"), "deep/b.launcher.yaml"),
         "c": ("own", str(top / "sub"), "deep/c.launcher.yaml"),
     }
-
-
-@pytest.mark.parametrize("content", ["project = 3\n", 'project = "A B"\n', "project =\n"])
-def test_a_wrong_launcher_toml_is_reported_once(tmp_path: Path, content: str) -> None:
-    write(tmp_path / "w" / "a.launcher.yaml", "a")
-    write(tmp_path / "w" / "b.launcher.yaml", "b")
-    (tmp_path / "w" / "launcher.toml").write_text(content)
-    compiled = compile_files(["w"], environment=Environment(cwd=str(tmp_path)))
-    assert [found.file for found in compiled.errors] == ["w/launcher.toml"]
 
 
 def test_without_git_the_folder_is_root_and_origin(tmp_path: Path) -> None:

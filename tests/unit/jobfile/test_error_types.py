@@ -22,6 +22,7 @@ from launcher.jobfile.messages.wording import _SAYINGS, WANTED, report
 from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.model.types import Model
 from launcher.jobfile.text.document import Document, Path, Source, Spot
+from tests.unit.jobfile.mutations import VALUES, mutations
 
 ERRORS: Mapping[str, Mapping[str, Any]] = {str(error["type"]): error for error in list_all_errors()}
 WORDED = {*WANTED, *_SAYINGS, "missing", "extra_forbidden"}
@@ -140,35 +141,21 @@ def say(kind: str, path: Path, value: Any) -> list[Diagnostic]:
 
 # 2. by making the models raise them
 
-WRONG: tuple[Any, ...] = (None, True, 0, -1, 10**9, 0.5, float("inf"), "", "x", "=", "no such", "0", "A b")
-WRONG += (
-    [],
-    [1],
-    ["x", []],
-    {},
-    {"x": 1},
-    {"type": "x"},
-    {"type": 1},
-    {"x": {}},
-    {"": ""},
-    {"=": "1"},
-    {"A b": {}},
-)
+WRONG: tuple[Any, ...] = (*VALUES, 10**9, 0.5, float("inf"), "x", "=", "no such", "0", "A b", ["x", []])
+WRONG += ({"x": 1}, {"type": "x"}, {"type": 1}, {"x": {}}, {"": ""}, {"=": "1"}, {"A b": {}})
 
 
 @pytest.mark.slow
 def test_every_wrong_value_in_every_place_is_reported_in_our_words() -> None:
-    base = example_of(JobFile)
     raised: set[str] = set()
-    for path in places(base):
-        for wrong in (*WRONG, MISSING):
-            value = replaced(base, path, wrong)
-            try:
-                JobFile.model_validate(value)
-            except ValidationError as error:
-                raised |= {found["type"] for found in error.errors(include_url=False)}
+    for _, path, value in mutations(example_of(JobFile), WRONG):
+        try:
+            JobFile.model_validate(value)
+        except ValidationError as error:
+            raised |= {found["type"] for found in error.errors(include_url=False)}
+            if isinstance(value, dict):  # a text that is no mapping is refused before
                 output = found_by(error, value)
-                assert output
+                assert output, path
                 for diagnostic in output:
                     assert_ours(diagnostic)
     ours = {kind for kind in raised if kind.startswith("job:")}
@@ -183,9 +170,6 @@ def test_the_example_that_is_changed_holds_every_field() -> None:
 
 
 # tools
-
-MISSING = object()
-"""In the place of a value: the key is left out."""
 
 
 def errors(value: Any) -> list[Any]:
@@ -255,22 +239,3 @@ def alternatives(annotation: Any) -> list[Any]:
         return [made for part in get_args(annotation) if (made := example(part)) is not None]
     made = example(annotation)
     return [] if made is None else [made]
-
-
-def places(value: Any, path: Path = ()) -> Iterator[Path]:
-    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, inner in parts:
-        yield (*path, key)
-        yield from places(inner, (*path, key))
-
-
-def replaced(value: Any, path: Path, new: Any) -> Any:
-    """`value` with another one at `path`; with MISSING, without it."""
-    if not path:
-        return new
-    copy = value.copy()
-    if len(path) == 1 and new is MISSING:
-        del copy[path[0]]
-    else:
-        copy[path[0]] = replaced(value[path[0]], path[1:], new)
-    return copy

@@ -61,13 +61,18 @@ def test_every_code_has_an_explanation_and_every_explanation_a_code() -> None:
     assert explanations().keys() == {*CODES, *REASONS}
 
 
-@pytest.mark.parametrize(("code", "explanation"), EXPLANATIONS.items(), ids=list(EXPLANATIONS))
+@pytest.mark.parametrize(("code", "explanation"), explanations().items(), ids=[*explanations()])
 def test_an_explanation_is_sentences_and_examples_fit_a_terminal(code: str, explanation: Explanation) -> None:
-    assert [*explanation] == ["Why", "Wrong", "Right"]
-    assert re.fullmatch(r"[A-Z`].*[.]", explanation["Why"].text, re.DOTALL)
-    for example in (explanation["Wrong"], explanation["Right"]):
-        assert max(map(len, str(example).splitlines())) <= 96
-        assert len(str(example).splitlines()) <= 24
+    assert [*explanation] == ["Why", *(("Wrong", "Right") if code in CODES else ("Example", "What to do"))]
+    why, example, other = explanation.values()
+    shown = [str(example).splitlines(), str(other).splitlines()]
+    if code in REASONS:
+        assert other.commands
+        shown = [[*shown[0], *other.commands]]
+    for text in (why.text, *([other.text] if code in REASONS else [])):
+        assert re.fullmatch(r"[A-Z`].*[.]", text, re.DOTALL)
+    assert max(len(line) for lines in shown for line in lines) <= 96
+    assert max(map(len, shown)) <= 24
 
 
 def test_explain_prints_the_page_of_a_code_however_it_is_pasted(capsys: pytest.CaptureFixture[str]) -> None:

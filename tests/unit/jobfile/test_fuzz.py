@@ -10,24 +10,11 @@ from launcher.jobfile.diagnostic import CODES
 from launcher.jobfile.text.document import Document, Source, source_of
 from launcher.jobfile.text.toml import parse_toml
 from launcher.jobfile.text.yaml import parse_pure, parse_yaml
+from tests.corpus import fuzz
 from tests.unit.jobfile.test_compile import FULL, FULL_TOML
 from tests.unit.jobfile.words import compile_text
 
-PIECES = ["\t", "\n", "  ", "- ", ": ", "[", "]", "{", "}", '"', "'", "&a ", "*a", "<<: ", "!!str ", "|", ">"]
-PIECES += ["#", "%", "@", "`", "?", "$<var.epochs>", "$<app_id>", "$$<x>", "${", "null", "1e5", '"\\0"', "= "]
-PIECES += [
-    '"""',
-    "[[a]]\n",
-    "[a.b]\n",
-    "2020-01-01",
-    "9" * 30,
-    "\r\n",
-    "\r",
-    "\x85",
-    "\u2028",
-    "\ufeff",
-    "\x00",
-]
+PIECES = [piece.decode() for piece in fuzz.PIECES if len(piece) < 20 and piece != b"\xff"]
 
 
 @st.composite

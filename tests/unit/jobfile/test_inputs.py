@@ -40,14 +40,6 @@ def test_variables_matrix_and_targets_fill_in_the_globs(tmp_path: Path) -> None:
     assert launch(tmp_path, text, variables={"dir": "conf/deep"}).inputs == ("train.py", "conf/deep")
 
 
-def test_a_missing_path_is_reported_with_the_nearest_path(tmp_path: Path) -> None:
-    wrong = compile_text(tmp_path, job("[trian.py, conf/b.yaml]"))
-    assert [(each.code, each.label) for each in wrong.errors] == [
-        ("no-such-file", "did you mean `train.py`?"),
-        ("no-such-file", "did you mean `conf/a.yaml`?"),
-    ]
-
-
 def test_a_glob_that_matches_nothing_is_a_warning_and_counts(tmp_path: Path) -> None:
     compiled = compile_text(tmp_path, job('["data/*.csv"]'))
     assert [each.code for each in compiled.diagnostics] == ["unmatched-glob"]
@@ -62,11 +54,6 @@ def test_a_link_that_leaves_and_a_pipe_are_errors_at_their_glob(tmp_path: Path) 
     os.mkfifo(tmp_path / "pipe")
     found = places(compile_text(tmp_path, HEAD + ROLES + 'inputs:\n- train.py\n- "conf/*.yaml"\n- pipe\n'))
     assert [(each.split(":")[1]) for each in found] == ["3 unreadable", "3 invalid-value"]
-
-
-def test_a_text_in_place_of_a_list_is_refused_with_the_list_to_write(tmp_path: Path) -> None:
-    [wrong] = compile_text(tmp_path, job("train.py conf")).errors
-    assert (wrong.code, 'write ["train.py", "conf"]' in wrong.text) == ("wrong-type", True)
 
 
 def test_validate_reads_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

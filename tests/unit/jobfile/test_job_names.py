@@ -8,7 +8,7 @@ import pytest
 from launcher.jobfile import Compiled, Environment, compile_files
 from launcher.jobfile.compile.matrix import MAX_NAME
 from launcher.jobfile.model.types import LABEL
-from tests.unit.jobfile.words import SCHEDULERS, compile_text, launches, lines
+from tests.unit.jobfile.words import SCHEDULERS, compile_text, launches
 
 ROLE = "roles: {main: {entrypoint: x, args: [$<job.name>, $<matrix.a>]}}\n"
 
@@ -57,125 +57,12 @@ def test_toml_and_yaml_name_the_jobs_alike(tmp_path: Path) -> None:
     assert [*launches(tmp_path, toml, name="job.launcher.toml")] == [*launches(tmp_path, yaml)]
 
 
-@pytest.mark.parametrize(
-    ("name", "matrix", "line", "label"),
-    [
-        (
-            "fit",
-            "{include: [{a: 1}, {a: 2}]}",
-            "2:7 constraint the jobs of a matrix without axes have no names of their own",
-            'write a pattern, such as `name: "fit-$<matrix.a>"`',
-        ),
-        (
-            "fit",
-            "{include: [{a: 1, b: x}, {a: 1, b: z}]}",
-            "2:7 constraint the jobs of a matrix without axes have no names of their own",
-            'write a pattern, such as `name: "fit-$<matrix.b>"`',
-        ),
-        (
-            "fit-$<matrix.a>",
-            "{a: [1]}",
-            "4:1 missing-field `name` is a pattern, and `matrix` has no `group`: a name for all of its jobs",
-            "add `group: fit`",
-        ),
-        (
-            "$<matrix.group>",
-            "{a: [1], group: [x, y]}",
-            "4:1 missing-field `name` is a pattern, and `matrix` has no `group`: a name for all of its jobs",
-            "add `group: sweep`",
-        ),
-        (
-            "fit",
-            "{group: all, a: [1]}",
-            "4:10 conflicting-fields `fit` means all jobs of this matrix already",
-            'delete it, or write `name: "fit-$<matrix.a>"`',
-        ),
-        (
-            "fit-$<matrix.a>",
-            "{group: fit-2, a: [1, 2]}",
-            "4:17 constraint `fit-2` is the name of one of the jobs, and cannot mean all of them",
-            "choose another name",
-        ),
-        (
-            "fit-$<matrix.a>",
-            "{group: fit, a: [1], b: [1, 2]}",
-            "2:7 constraint `a: 1, b: 1` and `a: 1, b: 2` are both called `fit-1`",
-            "add `$<matrix.b>`",
-        ),
-        (
-            "fit-$<matrix.a>",
-            "{group: fit, include: [{a: 1}, {a: 1}]}",
-            "2:7 constraint `a: 1` and `a: 1` are both called `fit-1`",
-            "change a value, or delete one of them",
-        ),
-        (
-            "fit-$<matrix.n>",
-            "{group: fit, a: [1, 2], include: [{a: 1, n: 3}]}",
-            "2:11 unknown-reference `$<matrix.n>` has no value in the job of `a: 2`",
-            'add to `include`: `{a: 2, "n": …}`',
-        ),
-        (
-            "Fit_$<matrix.a>",
-            "{group: fit, a: [1]}",
-            "2:7 invalid-name `Fit_1` cannot name a job",
-            "such as `fit-$<matrix.a>`",
-        ),
-        (
-            "fit-$<matrix.aa>",
-            "{group: fit, a: [1]}",
-            "2:11 unknown-reference the matrix has no axis `aa`",
-            "did you mean `$<matrix.a>`?",
-        ),
-        (
-            "fit-$<target.name>-$<matrix.a>",
-            "{group: fit, a: [1]}",
-            "2:11 reference-phase references cannot stand in `name`",
-            "write the value itself",
-        ),
-        (
-            "fit-$<matrix.a>",
-            "{group: $<job.name>, a: [1]}",
-            "4:17 reference-phase references cannot stand in `group`",
-            "write the name itself",
-        ),
-        (
-            "fit-$<matrix.a>",
-            "{group: 5, a: [1]}",
-            "4:17 wrong-type `group` must be text, not the number 5",
-            "such as `group: fit`",
-        ),
-    ],
-)
-def test_a_wrong_name_is_one_problem_with_advice(tmp_path: Path, name, matrix, line, label) -> None:
-    compiled = compile_text(tmp_path, text(name, matrix))
-    assert lines(compiled) == [line]
-    assert compiled.diagnostics[0].label == label
-
-
-def test_without_a_matrix_a_pattern_has_no_values(tmp_path: Path) -> None:
-    head = "version: 1\nname: fit-$<matrix.a>\n"
-    role = "roles: {main: {entrypoint: x}}\n"
-    expected = "2:11 unknown-reference `$<matrix.a>` has no value: there is no `matrix`"
-    assert lines(compile_text(tmp_path, head + role)) == [expected]
-    assert lines(compile_text(tmp_path, f"{head}{role}matrix: {{group: fit}}\n")) == [expected]
-    gone = f"{head}{role}matrix: {{group: fit, a: [1]}}\ntargets: {{dev: {{matrix: null}}}}\n"
-    assert lines(compile_text(tmp_path, gone)) == [f"{expected}, in target `dev`"]
-
-
 def test_no_message_has_a_value_under_a_name_of_secrets(tmp_path: Path) -> None:
     matrix = "{group: fit, a: [1], api_token: [hunter2hunter2, hunter3hunter3], include: [{a: 1, n: 2}]}"
     wrong = text("fit-$<matrix.a>", matrix).replace("job.name", "matrix.m")
     found = compile_text(tmp_path, wrong).diagnostics
     assert {each.code for each in found} >= {"constraint", "unknown-reference"}
     assert "hunter" not in "".join(map(str, found))
-
-
-def test_the_spelling_of_another_tool_is_named(tmp_path: Path) -> None:
-    compiled = compile_text(tmp_path, text("fit-${{ matrix.a }}", "{group: fit, a: [1]}"))
-    assert {each.code: each.label for each in compiled.diagnostics} == {
-        "invalid-name": "",
-        "lookalike-reference": "write `$<matrix.a>`",
-    }
 
 
 def compiled(folder: Path, *files: str) -> Compiled:

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from launcher.jobfile.compile import matrix
 from launcher.jobfile.compile.matrix import fitted, job_name, slug
 from launcher.jobfile.model.types import LABEL
-from tests.unit.jobfile.words import HEAD, compile_text, launches, lines, places
+from tests.unit.jobfile.words import HEAD, compile_text, launches, lines
 
 ROLE = "roles: {a: {entrypoint: x, args: [$<matrix.a>]}}\n"
 
@@ -102,28 +102,6 @@ def test_axes_take_references_and_targets_change_them(tmp_path: Path) -> None:
     assert list(launches(tmp_path, text, target="one")) == ["job"]
 
 
-@pytest.mark.parametrize(
-    ("matrix", "place"),
-    [
-        ("{exclude: [{a: 1}]}", "4:21 unknown-field"),
-        ("{a: [1, 1.0]}", "4:17 duplicate-key"),
-        ("{a: [1, null]}", "4:17 wrong-type"),
-        ("{a: {range: [3, 3]}}", "4:21 out-of-range"),
-        ("{a: {range: [0, 1000000000000000000000000000]}}", "4:1 too-large"),
-        ("{'1': [1], a: [1]}", "4:10 invalid-name"),
-        ("{a!: [1], a: [1]}", "4:10 invalid-name"),
-        ('{"a\\n": [1], a: [1]}', "4:10 invalid-name"),
-        ("{a: [1], exclude: [1]}", "4:28 wrong-type"),
-        ("{a: [1], exclude: [{a: [1]}]}", "4:28 wrong-type"),
-        ("{a: [$<app_id>]}", "4:14 reference-phase"),
-        ("{a: [$<var.x>]}", "4:14 unknown-reference"),
-    ],
-)
-def test_a_wrong_matrix_is_one_problem_at_its_place(tmp_path: Path, matrix: str, place: str) -> None:
-    compiled = compile_text(tmp_path, HEAD + ROLE + f"matrix: {matrix}\n")
-    assert places(compiled) == [place], lines(compiled)
-
-
 @pytest.fixture
 def most_256(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limit matrices to 256 jobs."""
@@ -160,19 +138,6 @@ def test_a_matrix_that_is_too_large_after_exclude_is_refused(tmp_path, axes, wor
     assert wording in line
 
 
-def test_an_exclude_that_excludes_nothing_is_a_warning(tmp_path: Path) -> None:
-    compiled = compile_text(tmp_path, HEAD + ROLE + "matrix: {a: [1], exclude: [{a: 2}]}\n")
-    assert lines(compiled) == ["4:28 constraint item 1 of `exclude` excludes nothing"]
-    assert (compiled.errors, len(compiled.launches)) == ((), 1)
-
-
-def test_an_error_that_one_value_causes_is_reported_once_with_the_value(tmp_path: Path) -> None:
-    text = HEAD + "roles: {a: {entrypoint: x, num_replicas: $<matrix.n>}}\nmatrix: {n: [1, 0], m: [1, 2]}\n"
-    compiled = compile_text(tmp_path, text)
-    assert lines(compiled) == ["3:42 out-of-range `num_replicas` of role `a` is 0"]
-    assert [place.message for place in compiled.diagnostics[0].related] == ["`$<matrix.n>` is 0 here"]
-
-
 @pytest.mark.parametrize(
     ("axis", "text"),
     [
@@ -189,15 +154,6 @@ def test_a_value_in_text_reads_as_written_without_its_quotes(tmp_path: Path, axi
     role = "roles: {a: {entrypoint: x, args: ['<$<matrix.a>>']}}\n"
     [made] = launches(tmp_path, HEAD + role + f"matrix: {{a: [{axis}]}}\n").values()
     assert made.app.roles[0].args == [f"<{text}>"]
-
-
-def test_an_item_of_exclude_is_judged_after_the_items_before_it(tmp_path: Path) -> None:
-    items = "[{a: 1}, {b: x}, {a: 1, b: x}, {b: x, a: 2}, {a: 1}]"
-    compiled = compile_text(tmp_path, HEAD + ROLE + f"matrix: {{a: [1, 2], b: [x, y], exclude: {items}}}\n")
-    assert [line.split(" ", 2)[2] for line in lines(compiled)] == [
-        f"item {number} of `exclude` excludes nothing" for number in (3, 4, 5)
-    ]
-    assert [each.key.job for each in compiled.launches] == ["job-2-y"]
 
 
 def test_long_names_with_the_same_short_hash_get_different_names_and_others_stay(tmp_path: Path) -> None:
@@ -230,3 +186,26 @@ def test_the_values_of_a_matrix_do_not_count_as_text_of_each_job(tmp_path):
     values = ", ".join(f"'{number:050}'" for number in range(2_000))
     text = f"{HEAD}matrix: {{n: [{values}]}}\nroles: {{main: {{entrypoint: 'true'}}}}\n"
     assert len(launches(tmp_path, text)) == 2_000
+
+
+@pytest.mark.parametrize(
+    ("args", "axes"),
+    [
+        ("[]", ["lr", "seed"]),
+        ("[$<matrix.lr>]", ["seed"]),
+        ("[$<needs.a-$<matrix.lr>-$<matrix.seed>.output_dir>]", []),
+        ("[$<job.name>]", []),
+    ],
+)
+def test_an_axis_that_nothing_refers_to_is_a_note_of_the_plan(
+    tmp_path: Path, args: str, axes: list[str]
+) -> None:
+    top = "matrix: {lr: [0.1, 0.2], seed: [1, 2, 3], model: [one]}\n"
+    needs = "needs: ['a-$<matrix.lr>-$<matrix.seed>']\n" if "needs" in args else ""
+    compiled = compile_text(tmp_path, f"{HEAD}{top}{needs}roles: {{main: {{entrypoint: x, args: {args}}}}}\n")
+    assert [each.code for each in compiled.diagnostics if each.code != "unknown-need"] == []
+    first, *others = compiled.launches
+    assert [note.partition(":")[0] for note in first.notes] == [
+        f"nothing refers to `$<matrix.{axis}>`" for axis in axes
+    ]
+    assert not any(each.notes for each in others)

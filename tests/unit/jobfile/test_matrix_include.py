@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from launcher.jobfile.compile import matrix
-from tests.unit.jobfile.words import HEAD, compile_text, launches, lines, places
+from tests.unit.jobfile.words import HEAD, compile_text, launches, lines
 
 ROLE = "roles: {main: {entrypoint: x, args: ['$<matrix.a>/$<matrix.b>/$<matrix.n>']}}\n"
 AXES = "a: [1, 2], b: [x, y]"
@@ -71,21 +71,6 @@ def test_further_values_take_references_and_targets_give_others(tmp_path: Path) 
     assert of("two") == ["1/x/5", "2/x/two-2"]
 
 
-def test_a_value_that_a_job_lacks_is_an_error_at_the_reference_that_names_the_job(tmp_path: Path) -> None:
-    compiled = compile_text(tmp_path, f"{HEAD}{ROLE}matrix: {{{AXES}, include: [{{b: y, n: 7}}]}}\n")
-    message = "`$<matrix.n>` has no value in the job of `a: 1, b: x`"
-    assert lines(compiled) == [f"3:63 unknown-reference {message}"]
-    assert '`{a: 1, b: x, "n": …}`' in compiled.diagnostics[0].label
-
-
-def test_a_misspelt_value_gets_the_name_that_some_job_has(tmp_path: Path) -> None:
-    role = "roles: {main: {entrypoint: x, args: [$<matrix.epochs>, $<matrix.epoch>]}}\n"
-    include = "[{a: 2, epochs: 1}, {a: 1, epochs: 1}]"
-    compiled = compile_text(tmp_path, f"{HEAD}{role}matrix: {{a: [1, 2], include: {include}}}\n")
-    assert lines(compiled) == ["3:56 unknown-reference the matrix has no axis or value `epoch`"]
-    assert compiled.diagnostics[0].label == "did you mean `$<matrix.epochs>`?"
-
-
 def test_the_advice_for_a_value_that_a_job_lacks_works(tmp_path: Path) -> None:
     matrix = f"{{{AXES}, include: [{{n: 1, b: y}}]}}"
     for _ in range(3):
@@ -97,84 +82,12 @@ def test_the_advice_for_a_value_that_a_job_lacks_works(tmp_path: Path) -> None:
     assert values(tmp_path, matrix) == "1/x/2 1/y/1 2/x/2 2/y/1"
 
 
-@pytest.mark.parametrize(
-    ("include", "line", "hint"),
-    [
-        (
-            "[{a: 3, n: 7}]",
-            "missing-field item 1 of `include` matches no job, and has no value for `b`",
-            "or",
-        ),
-        (
-            "[{a: 2, n: 7}]",
-            "missing-field item 1 of `include` matches no job, and has no value for `b`",
-            "`ex",
-        ),
-        ("[{n: 6}, {a: 3}]", "missing-field item 2 of `include` has no value for `b`", ""),
-        (
-            "[{n: 6}, {a: 1}]",
-            "missing-field item 2 of `include` has no value for `b`",
-            "with a name that is no",
-        ),
-    ],
-)
-def test_an_item_that_changes_nothing_is_an_error_with_advice(tmp_path, include, line, hint):
-    compiled = compile_text(
-        tmp_path, f"{HEAD}{ROLE}matrix: {{{AXES}, exclude: [{{a: 2}}], include: {include}}}\n"
-    )
-    [found] = [each for each in compiled.diagnostics if each.code == "missing-field"]
-    assert line == f"{found.code} {found.message}"
-    assert found.hint.startswith(hint)
-
-
-@pytest.mark.parametrize(
-    ("item", "place"),
-    [
-        ("{b: x, aa: 1}", "4:52 unknown-field"),
-        ("{n: [1]}", "4:45 wrong-type"),
-        ("{n: {range: [0, 2]}}", "4:45 wrong-type"),
-        ("{n: null}", "4:46 wrong-type"),
-        ("{n n: 3}", "4:46 invalid-name"),
-        ("{x-n: 3}", "4:45 wrong-type"),
-        ("{n: $<app_id>}", "4:49 reference-phase"),
-        ("{n: $<git.sha>}", "4:49 reference-phase"),
-    ],
-)
-def test_a_wrong_item_is_one_problem_at_its_place(tmp_path: Path, item: str, place: str) -> None:
-    compiled = compile_text(tmp_path, f"{HEAD}{ROLE}matrix: {{a: [1, 2, 3], b: [x, y], include: [{item}]}}\n")
-    assert [each for each in places(compiled) if not each.startswith("3:")] == [place], lines(compiled)
-
-
-def test_a_value_that_nothing_refers_to_is_a_warning(tmp_path: Path) -> None:
-    text = f"{HEAD}{ROLE}matrix: {{{AXES}, include: [{{n: 1, batch: 2}}, {{a: 1, batch: 3}}]}}\n"
-    compiled = compile_text(tmp_path, text)
-    assert lines(compiled) == ["4:49 unused-variable value `batch` of `include` is never used"]
-    used = "targets: {dev: {roles: {main: {env: {B: $<matrix.batch>}}}}}\n"
-    assert compile_text(tmp_path, text + used).diagnostics == ()
-
-
-def test_an_error_that_a_further_value_causes_names_the_value(tmp_path: Path) -> None:
-    role = "roles: {main: {entrypoint: x, num_replicas: $<matrix.n>}}\n"
-    compiled = compile_text(
-        tmp_path, f"{HEAD}{role}matrix: {{a: [1, 2], include: [{{n: 1}}, {{a: 2, n: 0}}]}}\n"
-    )
-    assert lines(compiled) == ["3:45 out-of-range `num_replicas` of role `main` is 0"]
-    assert [each.message for each in compiled.diagnostics[0].related] == ["`$<matrix.n>` is 0 here"]
-
-
 def test_each_item_without_axes_is_one_job(tmp_path: Path) -> None:
     head = "version: 1\nname: job-$<matrix.a>\n"
     matrix = "{group: jobs, include: [{a: 1, b: x, n: 7}, {a: B F, b: y, n: 8}]}"
     found = launches(tmp_path, f"{head}{ROLE}matrix: {matrix}\n")
     assert [each.app.roles[0].args[0] for each in found.values()] == ["1/x/7", "B F/y/8"]
     assert [name[:6] for name in found] == ["job-1", "job-bf"]
-
-
-def test_a_value_that_one_item_lacks_is_an_error_that_names_the_item(tmp_path: Path) -> None:
-    head = "version: 1\nname: job-$<matrix.a>\n"
-    matrix = "{group: jobs, include: [{a: 1, b: x, n: 7}, {a: 2, b: y}]}"
-    [line] = lines(compile_text(tmp_path, f"{head}{ROLE}matrix: {matrix}\n"))
-    assert line == "3:63 unknown-reference `$<matrix.n>` has no value in the job of `a: 2, b: y`"
 
 
 def test_the_limit_counts_jobs_after_exclude_and_include(

@@ -10,9 +10,7 @@ from launcher.jobfile import Compiled, Environment, compile_files, load_job, ren
 from launcher.jobfile.compile.needs import declared_elsewhere, resolve_needs
 from launcher.specs import Launch, digest, document
 from launcher.specs.launch import Need
-from tests.unit.jobfile.words import HEAD, ROLES, compile_text, labels, launch, launches, lines, places
-
-FOREIGN = "`needs` of the job names other jobs, `depends_on` of a role names roles of this job"
+from tests.unit.jobfile.words import HEAD, ROLES, compile_text, launch, launches
 
 
 def job(folder: Path, name: str, more: str = "") -> Path:
@@ -111,92 +109,9 @@ def test_a_value_that_is_no_axis_stands_unchanged_in_the_name_of_a_need(tmp_path
     assert found.needs == (Need(name),)
 
 
-@pytest.mark.parametrize(
-    ("given", "wording"),
-    [
-        ("3", "3:8 wrong-type `needs` must be a list or a mapping, not the number 3"),
-        ("true", "3:8 wrong-type `needs` must be a list or a mapping, not `true`"),
-        ("null", "3:1 wrong-type `needs` has no value"),
-        ("prepare", '3:8 wrong-type `needs` must be a list or a mapping, not the text "prepare"'),
-        ("[[]]", "3:9 wrong-type need 1 must be text, not a list"),
-        ("[a, 3]", "3:12 wrong-type need 2 must be text, not the number 3"),
-        ("[null]", "3:9 wrong-type need 1 must be text, not nothing"),
-        ("[{a: {}}]", "3:9 wrong-type need 1 must be text, not a mapping"),
-        ("['']", "3:9 invalid-name the name of the job is empty"),
-        ("[a/b]", "3:9 invalid-name `a/b` cannot name a job"),
-        ("[-a]", "3:9 invalid-name `-a` cannot name a job"),
-        (f"[{'a' * 64}]", f"3:9 invalid-name `{'a' * 64}` cannot name a job"),
-        ("['a\\nb']", "3:9 invalid-name"),
-        ("[prépare]", "3:9 invalid-name `prépare` cannot name a job"),
-        (
-            "[Ünï, 任务]",
-            "3:9 invalid-name `Ünï` cannot name a job|3:14 invalid-name `任务` cannot name a job",
-        ),
-        ("[train*]", "3:9 invalid-name `train*` cannot name a job"),
-        ("{Prepare: {}}", "3:9 invalid-name `Prepare` cannot name a job"),
-        ("{a: {rerun: sometimes}}", '3:20 unknown-variant `rerun` of need `a` cannot be "sometimes"'),
-        ("{a: {rerun: false}}", "3:20 wrong-type `rerun` of need `a` must be text, not `false`"),
-        ("{a: {rerun: null}}", "3:13 wrong-type `rerun` of need `a` has no value"),
-        ("{a: {when: never}}", "3:13 unknown-field `when` is not a field of need `a`"),
-        ("{a: never}", '3:12 wrong-type need `a` must be a mapping, not the text "never"'),
-        ("{a: []}", "3:12 wrong-type need `a` must be a mapping, not a list"),
-        ("[a, b, a]", "3:15 duplicate-key job `a` stands twice in `needs`"),
-        ("[job]", "3:9 needs-cycle job `job` needs itself"),
-        ("{job: {}}", "3:9 needs-cycle job `job` needs itself"),
-        ("[$<job.name>]", "3:9 needs-cycle job `job` needs itself"),
-        ("[$<app_id>]", "3:9 reference-phase"),
-        ("{$<app_id>: {}}", "3:9 reference-phase"),
-        ("[x-$<job.dir>]", "3:11 reference-phase"),
-        ("[$<needs.a.output_dir>]", "3:9 reference-phase"),
-        ("{x-$<var.no>: {}}", "3:11 unknown-reference there is no variable `no`"),
-        ("[$<var.number>]", "3:9 wrong-type need 1 must be text, not the number 3"),
-        ("[$<var.text>]", "3:9 invalid-name `A b` cannot name a job"),
-        ("{$<var.text>: {}}", "3:9 invalid-name `A b` cannot name a job"),
-        ("[a-$<var.number>, a-3]", "3:26 duplicate-key job `a-3` stands twice in `needs`"),
-        ("{a-$<var.number>: {}, a-3: {}}", "3:30 duplicate-key job `a-3` stands twice in `needs`"),
-    ],
-)
-def test_a_wrong_need_is_reported_at_its_place(tmp_path: Path, given: str, wording: str) -> None:
-    variables = "vars: {number: {type: int, default: 3}, text: {type: str, default: A b}}\n"
-    text = f"{HEAD}needs: {given}\n{variables}{ROLES}"
-    found = [line for line in lines(compile_text(tmp_path, text)) if "unused-variable" not in line]
-    for line, begin in zip(found, wording.split("|"), strict=True):
-        assert line.startswith(begin)
-
-
-def test_fields_of_other_tools_get_the_advice_to_write_needs_and_both_are_explained(tmp_path: Path) -> None:
-    for name in ("depends_on", "after", "requires", "dependencies"):
-        found = compile_text(tmp_path, f"{HEAD}{name}: [prepare]\n{ROLES}").diagnostics
-        assert [(each.code, each.label, each.hint) for each in found] == [
-            ("unknown-field", "did you mean `needs`?", FOREIGN)
-        ]
-    for name, named, label in (
-        ("needs", "db", "did you mean `depends_on`?"),
-        ("needs", "prepare", "`needs` is a field of the job"),
-        ("after", "db", "did you mean `depends_on`?"),
-    ):
-        text = (
-            HEAD + f"roles:\n  db: {{entrypoint: env}}\n  main:\n    entrypoint: env\n    {name}: [{named}]\n"
-        )
-        (found_in_role,) = compile_text(tmp_path, text).diagnostics
-        assert (found_in_role.label, found_in_role.hint) == (label, FOREIGN)
-    text = HEAD + "depends_on: [main]\n" + ROLES
-    assert labels(compile_text(tmp_path, text)) == ["`depends_on` is a field of a role"]
-
-
 def test_a_need_whose_name_holds_a_placeholder_is_left_out(tmp_path: Path) -> None:
     text = HEAD + "vars: {name: {type: str}}\nneeds: [a, x-$<var.name>]\n" + ROLES
     assert launch(tmp_path, text, placeholders=True).needs == (Need("a"),)
-
-
-def test_a_need_that_is_wrong_under_another_target_is_reported_at_its_place(tmp_path: Path) -> None:
-    text = HEAD + ROLES + "targets:\n  dev: {needs: [A]}\n  nightly: {needs: [job]}\n"
-    assert places(compile_text(tmp_path, text)) == ["5:17 invalid-name", "6:21 needs-cycle"]
-
-
-def test_a_null_that_removes_no_need_gets_the_advice_how_to_add_one(tmp_path: Path) -> None:
-    found = compile_text(tmp_path, HEAD + ROLES + "targets: {dev: {needs: {prepare: null}}}\n")
-    assert labels(found) == ["write {} to add it"]
 
 
 def test_a_job_may_have_a_thousand_needs(tmp_path: Path) -> None:
@@ -235,38 +150,6 @@ def test_a_need_means_a_job_of_the_same_project_and_target(tmp_path: Path) -> No
     assert resolve_needs([here, there]) == ([here, there], [])
 
 
-def test_jobs_that_need_each_other_are_an_error_at_the_need(tmp_path: Path) -> None:
-    job(tmp_path, "a", "needs: [b]")
-    job(tmp_path, "b", "needs:\n  other:\n  c: {rerun: never}")
-    job(tmp_path, "c", "needs: [a]")
-    job(tmp_path, "d", "needs: [a]")
-    found = compiled(tmp_path)
-    (circle,) = found.errors
-    assert (circle.code, circle.message) == ("needs-cycle", "jobs need each other: a -> b -> c -> a")
-    assert circle.place.endswith("a.launcher.yaml:3:9")
-    spans = [(os.path.basename(each.file), each.span and each.span.line) for each in circle.related]
-    assert spans == [("b.launcher.yaml", 5), ("c.launcher.yaml", 3)]
-    assert [each.key.job for each in found.launches] == ["d"]
-
-
-def test_a_circle_is_spelt_from_the_first_file_on(tmp_path: Path) -> None:
-    job(tmp_path, "a", "needs: [m]")
-    job(tmp_path, "m", "needs: [z]")
-    job(tmp_path, "z", "needs: [m]")
-    assert [each.message for each in compiled(tmp_path).errors] == ["jobs need each other: m -> z -> m"]
-
-
-def test_circles_through_matrices_are_reported_once(tmp_path: Path) -> None:
-    axes = "matrix: {n: {range: [0, 256]}}\n"
-    job(tmp_path, "a", f"{axes}needs: [b]")
-    job(tmp_path, "b", f"{axes}needs: [a]")
-    job(tmp_path, "own", "matrix: {n: [1, 2]}\nneeds: [own]")
-    assert [each.message for each in compiled(tmp_path).errors] == [
-        "jobs need each other: a-0 -> b-0 -> a-0",
-        "job `own-1` needs itself: `own` names every job of its matrix",
-    ]
-
-
 def test_a_long_circle_is_shortened(tmp_path: Path) -> None:
     for index in range(100):
         job(tmp_path, f"j{index:02}", f"needs: [j{(index + 1) % 100:02}]")
@@ -274,14 +157,6 @@ def test_a_long_circle_is_shortened(tmp_path: Path) -> None:
     assert circle.message == (
         "jobs need each other: j00 -> j01 -> j02 -> j03 -> j04 -> j05 -> j06 -> … -> j99 -> j00 (100 jobs)"
     )
-
-
-def test_two_paths_of_needs_to_one_job_are_no_circle(tmp_path: Path) -> None:
-    job(tmp_path, "a")
-    job(tmp_path, "b", "needs: [a]")
-    job(tmp_path, "c", "needs: [a]")
-    job(tmp_path, "d", "needs: [b, c, a]")
-    assert compiled(tmp_path).errors == ()
 
 
 # Names that the project declares

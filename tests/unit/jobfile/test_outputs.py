@@ -8,7 +8,7 @@ import pytest
 from launcher.jobfile import Compiled, Environment, compile_files
 from launcher.schedulers.registry import SchedulerRules
 from launcher.specs.outputs import has_output, jobs_read
-from tests.unit.jobfile.words import HEAD, compile_text, launch
+from tests.unit.jobfile.words import HEAD, launch
 
 
 def role(arg: str) -> str:
@@ -25,18 +25,6 @@ def test_output_folders_stay_symbolic_in_the_document(tmp_path: Path) -> None:
 def test_the_name_of_the_variable_in_a_text_makes_a_folder_too(tmp_path: Path) -> None:
     assert has_output(launch(tmp_path, HEAD + role('echo >"$LAUNCHER_OUTPUT_DIR/x"')).app)
     assert not has_output(launch(tmp_path, HEAD + role("echo $$<output_dir>")).app)
-
-
-def test_the_folder_of_a_job_that_is_not_needed_is_an_error_at_the_reference(tmp_path: Path) -> None:
-    text = f"{HEAD}needs: [prepare]\n{role('cat $<needs.train.output_dir>/x')}"
-    (found,) = compile_text(tmp_path, text).errors
-    assert found.code == "unknown-reference"
-    assert "job `train` is not among this job's `needs`" in found.message
-
-
-def test_a_need_offers_only_its_output_folder(tmp_path: Path) -> None:
-    (found,) = compile_text(tmp_path, f"{HEAD}needs: [prepare]\n{role('$<needs.prepare.dir>')}").errors
-    assert found.label == "write `$<needs.prepare.output_dir>`"
 
 
 def compiled_files(folder: Path, monkeypatch: pytest.MonkeyPatch, engine: str = "", **texts: str) -> Compiled:

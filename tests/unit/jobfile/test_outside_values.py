@@ -84,11 +84,6 @@ def test_a_missing_file_of_values_is_an_error(tmp_path: Path) -> None:
 # launcher.toml
 
 
-def configured(folder: Path, config: str, text: str = HEAD + ROLES, **options: str) -> list[str]:
-    (folder / "launcher.toml").write_text(config)
-    return lines(compile_text(folder, text, **options))
-
-
 def test_a_project_sets_what_job_files_leave_out(tmp_path: Path) -> None:
     (tmp_path / "launcher.toml").write_text(
         'project = "vision"\ntarget = "dev"\n[schedulers.local_cwd]\ngrace_s = 3.0\nlog_dir = "l"\n'
@@ -116,52 +111,6 @@ def test_a_projects_target_is_for_the_files_that_have_targets(tmp_path: Path) ->
     assert [place.file for place in compiled.diagnostics[0].related] == ["launcher.toml"]
 
 
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
-        ('projct = "a"\n', "1:1 unknown-field `projct` is not a field of launcher.toml"),
-        ('[component."utils.echo"]\n', "1:2 unknown-field `component` is not a field of launcher.toml"),
-        ("[cli.rnu]\n", "1:6 unknown-field `cli.rnu` is no table of this file"),
-        ('[cli.run]\nsheduler = "a"\n', "2:1 unknown-field `cli.run` has no `sheduler`"),
-        ('[components."utils.ecko"]\n', "1:13 unknown-variant there is no component `utils.ecko`"),
-        (
-            '[components."utils.echo"]\nmesg = "x"\n',
-            "2:1 unknown-field component `utils.echo` has no argument `mesg`",
-        ),
-        ('project = "A B"\n', "1:11 invalid-name `A B` cannot name a project"),
-        ("target = 3\n", "1:10 wrong-type `target` must be text, not the number 3"),
-        ("schedulers = 3\n", "1:1 wrong-type `schedulers` must hold tables"),
-        ("[schedulers.local_cwt]\n", "1:13 unknown-variant there is no scheduler `local_cwt`"),
-        (
-            "[schedulers.local_cwd]\ngrase_s = 3\n",
-            "2:1 unknown-option scheduler `local_cwd` has no option `grase_s`",
-        ),
-        (
-            '[schedulers.local_cwd]\ngrace_s = "x"\n',
-            '2:11 wrong-type option `grace_s` must be a number, not the text "x"',
-        ),
-        (
-            '[lifecycle]\non_failed = "retry"\n',
-            '2:13 unknown-variant `on_failed` in `lifecycle` cannot be "retry"',
-        ),
-        ("[lifecycle]\non_fail = 1\n", "2:1 unknown-field `on_fail` is not a field of `lifecycle`"),
-    ],
-)
-def test_a_mistake_in_launcher_toml_is_shown_there_once(tmp_path, config, expected):
-    (tmp_path / "b.launcher.yaml").write_text(HEAD.replace("job", "b") + ROLES)
-    assert configured(tmp_path, config) == [expected]
-
-
-def test_tables_of_launcher_toml_for_launcher_run_are_no_mistake(tmp_path: Path) -> None:
-    tables = '[components."utils.echo"]\nmsg = "x"\n[components."./train.py:train"]\nlr = 1\n'
-    assert configured(tmp_path, tables + '[cli.run]\nscheduler = "local_dir"\n') == []
-
-
-def test_launcher_toml_may_have_x_tables(tmp_path: Path) -> None:
-    assert configured(tmp_path, "[x-note]\na = 1\n") == []
-    assert configured(tmp_path, "# nothing\n") == []
-
-
 # Secrets
 
 
@@ -178,13 +127,6 @@ def test_a_target_may_put_a_literal_for_a_secret_and_back(tmp_path: Path) -> Non
     text += "targets: {dev: {roles: {main: {env: {A: none, B: {secret: 'file:b'}}}}}}\n"
     env = launch(tmp_path, text, target="dev").app.roles[0].env
     assert (env["A"], isinstance(env["A"], Secret), isinstance(env["B"], Secret)) == ("none", False, True)
-
-
-def test_a_literal_under_a_secrets_name_is_shown_the_reference(tmp_path: Path) -> None:
-    text = HEAD + "roles: {main: {entrypoint: x, env: {API_KEY: abc, HF_TOKEN: {secret: 'env:HF_TOKEN'}}}}\n"
-    compiled = compile_text(tmp_path, text)
-    assert places(compiled) == ["3:37 secret-literal"]
-    assert '{secret: "env:API_KEY"}' in compiled.diagnostics[0].hint
 
 
 # Workspace and watched files

@@ -1,11 +1,14 @@
-"""References: where each may stand, its value, and that no other text with a `$` is touched."""
+"""References: the value and the type of each kind, its escape, and that no other text with a `$` is touched.
+
+A reference may stand inside of another one: to the output folder of a need, and to the host of a role.
+"""
 
 from pathlib import Path
 
 import pytest
 
-from launcher.specs import AppDef, bind
-from tests.unit.jobfile.words import HEAD, compile_text, launch, lines
+from launcher.specs import AppDef, Launch, bind, digest, document
+from tests.unit.jobfile.words import HEAD, compile_text, git, launch, launches, lines, places
 
 VARS = "vars: {v: {type: str, default: x}, n: {type: int, default: 2}}\n"
 
@@ -61,14 +64,6 @@ def test_the_folder_of_the_job_is_filled_in_when_bound(tmp_path: Path) -> None:
     assert bound.roles[0].args[0] == "/repo/jobs"
 
 
-def test_every_wrong_reference_of_one_text_is_reported(tmp_path: Path) -> None:
-    compiled = compile_text(tmp_path, HEAD + "roles: {main: {entrypoint: '$<a.b> $<c.d>'}}\n")
-    assert lines(compiled) == [
-        "3:29 unknown-reference `$<a.b>` names nothing",
-        "3:36 unknown-reference `$<c.d>` names nothing",
-    ]
-
-
 def test_x_keys_are_free_at_every_mapping_of_fields(tmp_path: Path) -> None:
     text = HEAD + "x-note: $<nothing>\nroles: {main: {entrypoint: x, x-a: 1, resource: {x-b: [], cpu: 1}}}\n"
     assert launch(tmp_path, text).app.roles[0].resource.cpu == 1
@@ -111,3 +106,174 @@ def test_a_dollar_in_a_value_is_escaped_only_where_the_run_fills_in(tmp_path: Pa
     role = "roles: {main: {entrypoint: run, args: ['$<var.d>']}}\n"
     made = launch(tmp_path, HEAD + variables + "description: '$<var.d>'\n" + role)
     assert (made.description, made.app.roles[0].args) == ("a$$<app_id>", ["a$$$<app_id>"])
+
+
+NESTED = "vars:\n  name: {type: str, default: prepare}\nmatrix: {day: [1, B F, 0.1]}\n"
+HASHED = "bf-k6keb"
+
+
+def nested(arg: str, *, needs: str = "", top: str = NESTED) -> str:
+    return f"{HEAD}{top}{needs}roles: {{main: {{entrypoint: cat, args: ['{arg}']}}}}\n"
+
+
+def nested_args(folder: Path, source: str) -> list[str]:
+    compiled = compile_text(folder, source)
+    assert [each for each in compiled.diagnostics if each.code != "unused-variable"] == []
+    return [launch.app.roles[0].args[0] for launch in compiled.launches]
+
+
+def test_an_output_folder_is_named_as_its_job_is_in_needs(tmp_path: Path) -> None:
+    name = "prepare-$<matrix.day>"
+    source = nested(f"in=$<needs.{name}.output_dir>/x", needs=f"needs: [{name}]\n")
+    assert nested_args(tmp_path, source) == [
+        f"in=$<needs.prepare-{day}.output_dir>/x" for day in ("1", HASHED, "0p1")
+    ]
+
+
+def test_a_name_may_hold_several_references(tmp_path: Path) -> None:
+    name = "$<var.name>-$<matrix.day>"
+    found = nested_args(tmp_path, nested(f"$<needs.{name}.output_dir>", needs=f"needs: [{name}]\n"))
+    assert found == [f"$<needs.prepare-{day}.output_dir>" for day in ("1", HASHED, "0p1")]
+
+
+def test_a_long_name_is_cut_as_in_needs(tmp_path: Path) -> None:
+    name = f"{'p' * 60}-$<matrix.day>"
+    compiled = compile_text(tmp_path, nested(f"$<needs.{name}.output_dir>", needs=f"needs: [{name}]\n"))
+    for made in compiled.launches:
+        assert made.app.roles[0].args == [f"$<needs.{made.needs[0].job}.output_dir>"]
+
+
+def test_the_host_of_a_role_may_be_named_by_a_variable(tmp_path: Path) -> None:
+    top = "vars: {role: {type: str, default: main}}\n"
+    assert nested_args(tmp_path, nested("$<role.$<var.role>.host>", top=top)) == ["$<role.main.host>"]
+
+
+@pytest.mark.parametrize("outer", ["needs.prepare-$<matrix.day>.output_dir", "var.$<matrix.day>"])
+def test_an_escaped_reference_is_text(tmp_path: Path, outer: str) -> None:
+    meant = [outer.replace("$<matrix.day>", day) for day in ("1", HASHED, "0p1")]
+    assert nested_args(tmp_path, nested(f"$$<{outer}>")) == [f"$$<{each}>" for each in meant]
+
+
+# Each kind of reference
+
+TOP = (
+    "version: 1\nname: job\nproject: vision\n"
+    "vars: {n: {type: int, default: 02}, f: {type: float, default: 0.50}, b: {type: bool, default: true},\n"
+    "       s: {type: str, default: text}}\n"
+    "matrix: {i: [3], r: {range: [5, 6]}, x: [1.50], o: [false], t: [word]}\n"
+    "targets: {dev: {}}\n"
+)
+
+
+def job(folder: Path, role: str, rest: str = "") -> Launch:
+    made = launches(folder, TOP + f"roles: {{main: {{entrypoint: x, {role}}}}}\n{rest}", target="dev")
+    (only,) = made.values()
+    return only
+
+
+VALUES = {
+    "var.n": "02",
+    "var.f": "0.50",
+    "var.b": "true",
+    "var.s": "text",
+    "matrix.i": "3",
+    "matrix.r": "5",
+    "matrix.x": "1.50",
+    "matrix.o": "false",
+    "matrix.t": "word",
+    "job.name": "job-3-false-5-word-1p5",
+    "job.project": "vision",
+    "target.name": "dev",
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_reference_in_a_text_becomes_its_value_as_written(tmp_path: Path, name: str) -> None:
+    role = job(tmp_path, f"args: ['<$<{name}>>', $<{name}>], env: {{A: $<{name}>}}").app.roles[0]
+    assert role.args == [f"<{VALUES[name]}>", VALUES[name]]
+    assert role.env == {"A": VALUES[name]}
+
+
+def test_git_references_name_the_commit_and_branch(repository: Path) -> None:
+    sha = git(repository, "rev-parse", "HEAD")
+    role = job(repository, "args: [$<git.sha>, 'a-$<git.short_sha>', $<git.branch>]").app.roles[0]
+    assert role.args == [sha, f"a-{sha[:7]}", "main"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[("var.n", 2), ("var.f", 0.5), ("var.b", True), ("var.s", "text")],
+        *[("matrix.i", 3), ("matrix.r", 5), ("matrix.x", 1.5), ("matrix.o", False), ("matrix.t", "word")],
+        *[("target.name", "dev"), ("job.project", "vision"), ("git.branch", "main")],
+    ],
+)
+def test_alone_a_reference_keeps_the_type_of_its_value(repository: Path, name: str, value: object) -> None:
+    made = job(repository, f"metadata: {{a: $<{name}>}}").app.roles[0].metadata["a"]
+    assert (made, type(made)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    "name", [*VALUES, "git.sha", "git.short_sha", "git.branch", "job.dir", "app_id", "no"]
+)
+def test_doubled_dollars_write_the_reference_itself(tmp_path: Path, name: str) -> None:
+    made = job(tmp_path, f"args: [$$<{name}>]", f"description: $$<{name}>\n")
+    assert made.description == f"$<{name}>"
+    assert bind(made.app, directory="/d", home="/h").roles[0].args == [f"$$<{name}>"]  # the run takes one off
+
+
+# git
+
+
+SHA = HEAD + "roles: {main: {entrypoint: x, args: [$<git.sha>, $<git.short_sha>, $<git.branch>]}}\n"
+
+
+def test_a_dirty_tree_is_an_error_unless_it_is_allowed(repository: Path) -> None:
+    (repository / "tracked").write_text("2")
+    compiled = compile_text(repository, SHA)
+    assert places(compiled) == ["3:38 dirty-tree", "3:50 dirty-tree", "3:68 dirty-tree"]
+    assert "--allow-dirty" in compiled.diagnostics[0].hint
+    (made,) = launches(repository, SHA, allow_dirty=True).values()
+    sha = git(repository, "rev-parse", "HEAD")
+    assert made.app.roles[0].args == [f"{sha}-dirty", f"{sha[:7]}-dirty", "main"]
+
+
+def test_a_dirty_tree_means_nothing_to_a_file_without_git_references(repository: Path) -> None:
+    (repository / "tracked").write_text("2")
+    text = HEAD + "roles: {main: {entrypoint: x}}  # $<git.sha>\n"
+    assert compile_text(repository, text).diagnostics == ()
+
+
+def test_validate_accepts_a_dirty_tree_and_asks_nothing(repository: Path) -> None:
+    (repository / "tracked").write_text("2")
+    assert compile_text(repository, SHA, placeholders=True).diagnostics == ()
+
+
+@pytest.mark.parametrize("placeholders", [False, True])
+def test_without_a_repository_there_is_no_commit(tmp_path: Path, placeholders: bool) -> None:
+    compiled = compile_text(tmp_path, SHA, placeholders=placeholders)
+    assert lines(compiled) == [
+        "3:38 no-commit `$<git.sha>` has no value: the file is in no git repository",
+        "3:50 no-commit `$<git.short_sha>` has no value: the file is in no git repository",
+        "3:68 no-commit `$<git.branch>` has no value: the file is in no git repository",
+    ]
+
+
+def test_git_references_are_errors_before_the_first_commit_and_off_every_branch(
+    repository: Path, tmp_path: Path
+) -> None:
+    git(repository, "checkout", "-q", "--detach")
+    assert places(compile_text(repository, SHA)) == ["3:68 no-commit"]
+    (tmp_path / "new").mkdir()
+    git(tmp_path / "new", "init", "-q")
+    assert "the repository has no commit yet" in lines(compile_text(tmp_path / "new", SHA))[0]
+
+
+def test_a_new_commit_changes_the_digest_of_a_job_that_names_the_commit(repository: Path) -> None:
+    (before,) = launches(repository, SHA).values()
+    git(repository, "commit", "--allow-empty", "-qm", "second")
+    (after,) = launches(repository, SHA).values()
+    assert digest(document(before)) != digest(document(after))
+
+
+# Where they may stand

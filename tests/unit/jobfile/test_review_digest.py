@@ -6,7 +6,7 @@ import pytest
 
 from launcher.plan.effects import start_of
 from launcher.specs import canonical
-from tests.unit.jobfile.words import HEAD, compile_text, git, labels, launches, lines
+from tests.unit.jobfile.words import HEAD, git, launches
 
 ROLE = "roles: {main: {entrypoint: x, args: [%s]}}\n"
 COMPONENT = """\
@@ -69,19 +69,3 @@ def test_the_arguments_of_a_component_keep_the_commit(repository: Path) -> None:
     assert made.app.roles[0].args == [git(repository, "rev-parse", "HEAD")]
     assert made.review_digest == canonical.digest(canonical.document(made))
     assert len(called.read_text()) == calls
-
-
-@pytest.mark.parametrize(
-    ("text", "where"),
-    [
-        (HEAD + "project: p-$<git.branch>\n" + ROLE % "1", "project"),
-        (HEAD + "matrix: {v: [$<git.branch>, x]}\n" + ROLE % "$<matrix.v>", "matrix"),
-        (HEAD + "needs: [other-$<git.branch>]\n" + ROLE % "1", "need 1"),
-    ],
-)
-def test_a_git_value_cannot_say_which_job_it_is(repository: Path, text: str, where: str) -> None:
-    compiled = compile_text(repository, text)
-    assert len(lines(compiled)) == 1
-    assert "`$<git.branch>` cannot stand in" in lines(compiled)[0]
-    assert where in lines(compiled)[0]
-    assert labels(compiled) == ["write the value itself"]

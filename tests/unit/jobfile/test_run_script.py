@@ -51,12 +51,6 @@ def test_the_origin_of_its_command_is_the_line_of_the_script(tmp_path: Path) -> 
     assert {found[f"roles.main.{each}"]["line"] for each in ("entrypoint", "args[0]", "args[1]")} == {6}
 
 
-def test_a_wrong_reference_in_a_script_is_reported_at_the_script() -> None:
-    (found,) = compile_text(HEAD + '    run: "echo $<app>"\n', "/tmp/job.launcher.yaml").errors
-    assert (found.code, found.span and found.span.line) == ("unknown-reference", 5)
-    assert found.label == "did you mean `$<app_id>`?"
-
-
 def test_convert_writes_the_command_of_a_script_as_a_script(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("c.py").write_text(

@@ -411,16 +411,6 @@ def test_variables_of_the_project_are_neither_missed_nor_warned_of(repository: P
     assert [found.code for found in compiled(repository).errors] == ["unset-variable"]
 
 
-def test_unused_variables_of_the_file_are_warned_of_and_unused_variables_of_a_parent_are_not(
-    repository: Path,
-) -> None:
-    write(
-        repository,
-        f"{BASE}vars: {{p: {{type: int, default: 1}}}}\n{CHILD}vars: {{c: {{type: int, default: 1}}}}\n",
-    )
-    assert places(compiled(repository)) == ["job.launcher.yaml:5:8 unused-variable"]
-
-
 def test_the_nearest_launcher_toml_alone_counts(repository: Path) -> None:
     write(
         repository,
@@ -507,3 +497,28 @@ def test_parents_and_launcher_toml_are_read_once_for_all_files(repository: Path)
     counts = opened(repository, "jobs", *names, "job-7.launcher.yaml")
     assert counts[:3] == opened(repository, "one", *names)
     assert counts[0] == counts[1] == counts[3]  # once, as the job file itself
+
+
+def test_a_parent_that_git_ignores_is_refused_and_not_shown(repository: Path) -> None:
+    secret = "hunter2-do-not-show"
+    write(repository, f"== .gitignore\nbase.launcher.yaml\n{BASE}metadata: {{password: {secret}}}\n{CHILD}")
+    result = compiled(repository, "job.launcher.yaml")
+    assert places(result) == ["job.launcher.yaml:3:10 invalid-value"]
+    assert secret not in render(result.diagnostics)
+    assert result.launches == ()
+
+
+def test_a_parent_that_links_out_of_the_repository_is_refused(repository: Path, tmp_path_factory) -> None:
+    outside = tmp_path_factory.mktemp("outside") / "secret.launcher.yaml"
+    outside.write_text("version: 1\nabstract: true\nmetadata: {a: hunter2}\n")
+    write(repository, CHILD)
+    (repository / "base.launcher.yaml").symlink_to(outside)
+    result = compiled(repository, "job.launcher.yaml")
+    assert [place.partition(" ")[0] for place in places(result)] == ["job.launcher.yaml:3:10"]
+    assert "hunter2" not in render(result.diagnostics)
+
+
+def test_a_parent_outside_of_the_walk_is_judged_as_well(repository: Path) -> None:
+    base = BASE.replace("version: 1", "version: 9")
+    write(repository, f"{base}timeout: 1h\n{CHILD}")
+    assert places(compiled(repository, "job.launcher.yaml")) == ["base.launcher.yaml:1:10 newer-version"]

@@ -1,33 +1,12 @@
-"""Reading a file: size, encoding, missing files."""
+"""Reading a file: its size; files that are missing or unreadable, and the names that were meant."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from tests.unit.jobfile.words import HEAD, ROLES, compile_text, launch, lines, places
-
-
-def test_a_byte_order_mark_is_allowed(tmp_path: Path) -> None:
-    assert compile_text(tmp_path, b"\xef\xbb\xbf" + (HEAD + ROLES).encode()).launches
-    assert places(compile_text(tmp_path, b"\xef\xbb\xbfnome: x\n" + ROLES.encode()))[0].startswith("1:1 ")
-
-
-@pytest.mark.parametrize("end", ["\r\n", "\r"])
-def test_the_line_ends_of_a_job_file_do_not_matter(tmp_path: Path, end: str) -> None:
-    text = (HEAD + ROLES).replace("\n", end)
-    assert launch(tmp_path, text).app.name == "job"
-    assert places(compile_text(tmp_path, text + f"rolls: 1{end}")) == ["4:1 unknown-field"]
-
-
-def test_a_byte_that_is_no_utf8_has_a_place(tmp_path: Path) -> None:
-    compiled = compile_text(tmp_path, b"version: 1\nname: \xe9\xff\n")
-    assert lines(compiled) == ["2:7 encoding byte 0xe9 is no UTF-8 text"]
-
-
-def test_utf16_is_named_as_such(tmp_path: Path) -> None:
-    compiled = compile_text(tmp_path, (HEAD + ROLES).encode("utf-16"))
-    assert lines(compiled) == ["the file is UTF-16 text"]
+from launcher.jobfile import Environment, compile_files
+from tests.unit.jobfile.words import HEAD, ROLES, compile_text, lines, places
 
 
 def test_a_file_over_one_mebibyte_is_refused(tmp_path: Path) -> None:
@@ -38,8 +17,6 @@ def test_a_file_over_one_mebibyte_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_and_an_empty_file_are_errors(tmp_path: Path) -> None:
-    from launcher.jobfile import compile_files
-
     assert places(compile_files([str(tmp_path / "no.yaml")])) == ["no-such-file"]
     assert places(compile_files(["a\0b"])) == ["no-such-file"]
     for name in ("e.launcher.yaml", "e.launcher.toml"):
@@ -50,12 +27,35 @@ def test_a_missing_file_and_an_empty_file_are_errors(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_an_unreadable_file_says_why(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").touch(mode=0)
-    from launcher.jobfile import compile_files
-
     assert places(compile_files([str(tmp_path / "x.yaml")])) == ["unreadable"]
 
 
-@pytest.mark.parametrize("data", [b"\x00", b"\xff", b"a: \x07", b"\xef\xbb\xbf", b"[", b"{{", b"- a", b"3"])
-@pytest.mark.parametrize("name", ["j.launcher.yaml", "j.launcher.toml"])
-def test_bytes_of_any_kind_give_a_diagnostic(tmp_path: Path, data: bytes, name: str) -> None:
-    assert compile_text(tmp_path, data, name=name).errors
+@pytest.mark.parametrize(
+    ("typed", "hint"), [("trian", True), ("train", True), ("zzz/train", False), ("q", False)]
+)
+def test_a_misspelt_file_name_gets_the_nearest_job_file(tmp_path: Path, typed: str, hint: bool) -> None:
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    (folder / "train.launcher.yaml").write_text(HEAD + ROLES)
+    name = "jobs/" + ("trian.launcher.yaml" if typed == "trian" else typed)
+    [found] = compile_files([name], environment=Environment(cwd=str(tmp_path))).errors
+    assert found.code == "no-such-file"
+    assert found.hint == ("did you mean `jobs/train.launcher.yaml`?" if hint else "")
+
+
+def test_the_suffix_that_all_job_files_share_makes_no_name_near(tmp_path: Path) -> None:
+    (tmp_path / "e.launcher.yaml").write_text(HEAD + ROLES)
+    (tmp_path / "train.launcher.yaml").write_text(HEAD + ROLES)
+    hints = {}
+    for name in ("other.launcher.yaml", "trian.launcher.toml", "train.launcher.yml"):
+        [found] = compile_files([name], environment=Environment(cwd=str(tmp_path))).errors
+        hints[name] = found.hint
+    near = "did you mean `train.launcher.yaml`?"
+    assert hints == {"other.launcher.yaml": "", "trian.launcher.toml": near, "train.launcher.yml": near}
+
+
+def test_a_link_to_nothing_is_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / "a.launcher.yaml").symlink_to("gone.yaml")
+    [found] = compile_files([str(tmp_path)]).errors
+    assert (found.code, found.message) == ("no-such-file", "the file is a link, and there is no such file")
+    assert found.hint == ""

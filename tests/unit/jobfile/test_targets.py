@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from launcher.specs import JobKey, digest, document
+from tests.corpus.test_messages import FOLDER, Case, read
 from tests.unit.jobfile.words import HEAD, compile_text, labels, launch, lines, places
 
 BASE = HEAD + (
@@ -101,60 +102,17 @@ def test_the_default_of_a_target_wins_over_the_environment(tmp_path: Path) -> No
     assert first_args(tmp_path, "{vars: {e: {default: null}}}", E="env") == ["3", "env", "dev"]
 
 
-@pytest.mark.parametrize(
-    ("part", "place", "label"),
-    [
-        ("{vars: {m: {default: 1}}}", "9:24 unknown-variable", ""),
-        ("{vars: {n: {min: 1}}}", "9:28 unknown-field", "write it in `vars` of the job"),
-        ("{vars: {n: {defalt: 1}}}", "9:28 unknown-field", "did you mean `default`?"),
-        ("{vars: {n: 1}}", "9:24 wrong-type", "such as {default: 1}"),
-        ("{vars: 1}", "9:17 wrong-type", "such as {epochs: {default: 1}}"),
-        ("{vars: {n: {default: x}}}", "9:37 wrong-type", ""),
-        ("{name: other}", "9:17 unknown-field", "delete it here"),
-        ("{version: 1}", "9:17 unknown-field", "delete it here"),
-        ("{nam: other}", "9:17 unknown-field", "did you mean `name`?"),
-        ("{roles: {b: {num_replica: 1}}}", "9:29 unknown-field", "did you mean `num_replicas`?"),
-        ("{roles: {b: {num_replicas: 0}}}", "9:43 out-of-range", "want at least 1"),
-        (
-            "{roles: {c: {image: x}}}",
-            "9:25 missing-field",
-            "add `entrypoint`: the program to run, or `run`: a script",
-        ),
-        ("{timeot: null}", "9:17 unknown-field", "did you mean `timeout`?"),
-        ("{roles: {b: {imagee: null}}}", "9:29 unknown-field", "did you mean `image`?"),
-        ("{roles: {c: null}}", "9:25 unknown-field", ""),
-        ("{roles: {b: {env: {C: null}}}}", "9:35 unknown-field", ""),
-        (
-            "{roles: {b: {entrypoint: null}}}",
-            "6:3 missing-field",
-            "add `entrypoint`: the program to run, or `run`: a script",
-        ),
-        ("{scheduler: local_cwt}", "9:28 unknown-variant", "did you mean `local_cwd`?"),
-        ("{cfg: {grace: 3}}", "9:23 unknown-option", "did you mean `grace_s`?"),
-        ("1", "9:11 wrong-type", "what differs in it, such as {scheduler: local_cwd}"),
-    ],
-)
+MISTAKES = [case for _, case in read(FOLDER / "targets.txt") if case is not None and "ok: {}" in case.text]
+
+
+@pytest.mark.parametrize("case", MISTAKES)
 def test_a_mistake_in_an_overlay_is_found_there_whatever_target_was_asked_for(
-    tmp_path: Path, part: str, place: str, label: str
+    tmp_path: Path, case: Case
 ) -> None:
-    text = BASE + f"targets: {{dev: {part}, ok: {{}}}}\n"
-    for target in (None, "ok", "dev"):
-        compiled = compile_text(tmp_path, text, target=target)
-        assert places(compiled) == [place], (target, lines(compiled))
-        assert labels(compiled)[0].startswith(label)
-
-
-def test_one_mistake_is_one_problem_under_many_targets(tmp_path: Path) -> None:
-    text = HEAD + "roles: {a: {entrypoint: x, num_replica: 2}}\ntargets: {a: {}, b: {timeout: 1m}, c: {}}\n"
-    assert places(compile_text(tmp_path, text)) == ["3:28 unknown-field"]
-
-
-def test_a_value_that_only_a_target_makes_wrong_is_reported_with_the_target(tmp_path: Path) -> None:
-    text = HEAD + "roles: {a: {entrypoint: x, num_replicas: 4, min_replicas: 2}}\n"
-    text += "targets: {dev: {roles: {a: {num_replicas: 1}}}}\n"
-    compiled = compile_text(tmp_path, text)
-    message = "min_replicas is 2, more than num_replicas, which is 1, in target `dev`"
-    assert lines(compiled) == [f"3:59 constraint {message}"]
+    found = {
+        target: places(compile_text(tmp_path, case.text, target=target)) for target in (None, "ok", "dev")
+    }
+    assert found["ok"] == found["dev"] == found[None] != []
 
 
 def test_a_value_that_only_another_target_lacks_is_not_missed(tmp_path: Path) -> None:
@@ -162,12 +120,6 @@ def test_a_value_that_only_another_target_lacks_is_not_missed(tmp_path: Path) ->
     text += "targets: {dev: {vars: {v: {default: here}}}, prod: {}}\n"
     assert launch(tmp_path, text, target="dev").app.roles[0].args == ["here"]
     assert places(compile_text(tmp_path, text, target="prod")) == ["3:8 unset-variable"]
-
-
-def test_a_variable_that_only_a_target_uses_is_used(tmp_path: Path) -> None:
-    text = HEAD + "vars: {v: {type: int, default: 1}}\nroles: {a: {entrypoint: x}}\n"
-    text += "targets: {dev: {roles: {a: {num_replicas: $<var.v>}}}}\n"
-    assert compile_text(tmp_path, text).diagnostics == ()
 
 
 def test_a_base_that_is_complete_only_under_a_target_is_valid_under_that_target(tmp_path: Path) -> None:
@@ -221,11 +173,6 @@ def test_defaults_fill_in_the_fields_that_roles_leave_out(tmp_path: Path) -> Non
 def test_null_in_a_role_takes_a_default_away(tmp_path: Path) -> None:
     text = DEFAULTS + "roles: {a: {entrypoint: x, image: null, env: {A: null}, num_replicas: null}}\n"
     assert roles_of(tmp_path, text) == ["a x  {'B': '2'} 1"]
-
-
-def test_null_where_there_is_no_default_is_still_a_mistake(tmp_path: Path) -> None:
-    text = HEAD + DEFAULTS + "roles: {a: {entrypoint: x, timeout: null, args: null}}\n"
-    assert places(compile_text(tmp_path, text)) == ["4:28 unknown-field", "4:43 wrong-type"]
 
 
 def test_defaults_may_bring_what_a_role_must_have(tmp_path: Path) -> None:

@@ -77,21 +77,6 @@ def problems(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a = 1\nb =\n", "2:4 toml-syntax: a value is missing"),
-        ("a = yes\n", "1:5 toml-syntax: `yes` is no value"),
-        ("a 1\n", "1:3 toml-syntax: a `=` is missing after the key"),
-        ("[a]\ngröße = 1\n", "2:1 toml-syntax: the key `größe` has other letters than A to Z, and no quotes"),
-        ("[roles.größe]\n", "1:8 toml-syntax: the key `größe` has other letters than A to Z, and no quotes"),
-        ("[[数据]]\n", "1:3 toml-syntax: the key `数据` has other letters than A to Z, and no quotes"),
-        ("a = {b.ä = 1}\n", "1:8 toml-syntax: the key `ä` has other letters than A to Z, and no quotes"),
-        ("[x\na=1\n", "1:3 toml-syntax: `]` is missing after the table's name"),
-        ('a = "x\nb=1\n', "1:5 toml-syntax: this quote is never closed"),
-        ("a = [1, 2\nb = 3\n", "2:1 toml-syntax: a list is not closed, or a comma is missing"),
-        ("a = {b=1\n", None),
-        ("a = 1 2\n", "1:7 toml-syntax: text after the end of the value"),
-        ("= 1\n", "1:1 toml-syntax: this begins neither a key nor a table"),
-        ('a = "\\d"\n', None),
-        ("a = null\n", "1:5 toml-syntax: `null` is no value"),
         ("a = " + "[" * 80 + "]" * 80, "1:68 too-large: values are nested deeper than 64 levels"),
         (
             "a = " + "{b = " * 300 + "1" + "}" * 300,
@@ -104,12 +89,8 @@ def problems(text: str) -> list[str]:
         ("", "1:1 missing-field: the file is empty"),
     ],
 )
-def test_syntax_errors_are_reported_in_our_words(text: str, expected: str | None) -> None:
-    found = problems(text)
-    assert len(found) == 1
-    if expected:
-        assert found == [expected]
-    assert "parser says" not in found[0]
+def test_a_text_beyond_the_limits_is_reported_at_its_place(text: str, expected: str) -> None:
+    assert problems(text) == [expected]
 
 
 def test_equal_keys_are_all_found_and_the_rest_is_checked() -> None:

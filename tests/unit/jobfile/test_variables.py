@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.jobfile.words import HEAD, compile_text, labels, launch, lines, places
+from tests.unit.jobfile.words import HEAD, compile_text, launch, places
 
 USE = "roles: {main: {entrypoint: env, args: [$<var.v>]}}\n"
 
@@ -81,14 +81,6 @@ def test_a_given_value_of_a_variable_is_checked(
     assert [found.message for found in compiled.diagnostics] == [expected]
 
 
-def test_a_variable_without_a_value_is_an_error_once(tmp_path: Path) -> None:
-    text = HEAD + "vars: {v: {type: str, from_env: V}}\n" + USE.replace("]", ", $<var.v>]")
-    compiled = compile_text(tmp_path, text)
-    assert lines(compiled) == ["3:8 unset-variable variable `v` has no value"]
-    assert labels(compiled) == ["give it with `--var v=…`"]
-    assert "V" in compiled.diagnostics[0].hint
-
-
 def test_placeholders_stand_in_for_missing_values(tmp_path: Path) -> None:
     text = HEAD + (
         "vars:\n  n: {type: int, min: 4}\n  s: {type: str}\n  r: {type: str}\n"
@@ -106,17 +98,23 @@ def test_a_placeholder_still_has_a_type(tmp_path: Path) -> None:
     assert places(compile_text(tmp_path, text, placeholders=True)) == ["4:45 wrong-type"]
 
 
-def test_a_variable_that_nothing_uses_is_a_warning(tmp_path: Path) -> None:
-    compiled = compile_text(
-        tmp_path, HEAD + "vars: {v: {type: int, default: 1}}\nroles: {a: {entrypoint: x}}\n"
-    )
-    assert lines(compiled) == ["3:8 unused-variable variable `v` is never used"]
-    assert compiled.errors == ()
-    assert len(compiled.launches) == 1
-
-
 def test_a_variable_that_names_the_project_counts_as_used(tmp_path: Path) -> None:
     text = HEAD + "vars: {p: {type: str, default: vision}}\nproject: $<var.p>\nroles: {a: {entrypoint: x}}\n"
     compiled = compile_text(tmp_path, text)
     assert compiled.diagnostics == ()
     assert compiled.launches[0].key.project == "vision"
+
+
+def test_a_misspelt_variable_on_the_command_line_gets_the_nearest_variable(tmp_path: Path) -> None:
+    text = HEAD + "vars: {v: {type: int, default: 1}, epochs: {type: int, default: 1}}\n" + USE
+    text = text.replace("$<var.v>", "$<var.v>, $<var.epochs>")
+    [found] = compile_text(tmp_path, text, variables={"epoch": "1"}).errors
+    assert (found.code, found.label) == ("unknown-variable", "did you mean `epochs`?")
+    [found] = compile_text(tmp_path, text, variables={"zzz": "1"}).errors
+    assert found.hint == "declared: epochs, v"
+
+
+def test_a_misspelt_choice_on_the_command_line_gets_the_nearest_choice(tmp_path: Path) -> None:
+    text = HEAD + "vars: {v: {type: str, default: fp32, choices: [fp32, bf16]}}\n" + USE
+    [found] = compile_text(tmp_path, text, variables={"v": "bf61"}).errors
+    assert (found.label, found.hint) == ("did you mean `bf16`?", "choices: bf16, fp32")

@@ -109,6 +109,7 @@ def test_raw_text_of_a_number_is_without_its_anchor() -> None:
     [
         ("a: !thing {b: 1}\n", ["1:4 yaml-syntax"]),
         ("a: &x [*x]\n", ["1:8 yaml-syntax"]),
+        ("a: \x07\n", ["1:4 yaml-syntax"]),
         ('a: "\\ud800"\n', ["1:4 yaml-syntax"]),
         ("a: &a {k: 1}\nb: {<<: [" + "*a, " * 9 + "]}\n", ["2:5 too-large"]),
     ],
@@ -173,17 +174,11 @@ CORPUS = [
 
 
 @pytest.mark.parametrize("text", CORPUS)
-def test_both_parsers_give_one_verdict(text: str) -> None:
+def test_both_parsers_give_one_verdict_and_the_same_places(text: str) -> None:
     source = Source("f.yaml", "yaml", text)
     fast, judge = parse_yaml(source), parse_pure(source)
     assert fast.value == judge.value
     assert fast.problems == judge.problems
-
-
-@pytest.mark.parametrize("text", CORPUS)
-def test_both_parsers_give_the_same_places(text: str) -> None:
-    source = Source("f.yaml", "yaml", text)
-    fast, judge = parse_yaml(source), parse_pure(source)
     for path in _paths(fast.value):
         assert fast.key_range(path) == judge.key_range(path)
         assert fast.value_range(path) == judge.value_range(path)
