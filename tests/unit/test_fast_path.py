@@ -25,7 +25,7 @@ _FAST = {
     "launcher.schedulers": (
         "api appfolder backend docker logs loop many pids probes readback record registry staged"
     ),
-    "launcher.schedulers.docker": "labels scheduler tombstones turns",
+    "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",
     "launcher.schedulers.docker.watching": "client rendezvous",
     "launcher.schedulers.local": (

@@ -25,7 +25,7 @@ from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import APP_ID, Labels
 from launcher.schedulers.docker.log_reader import shortly_before
 from launcher.schedulers.docker.names import expected_replicas, is_replica
-from launcher.schedulers.docker.watching.steps import WatchingProcess
+from launcher.schedulers.docker.watching.services import WatchingProcess
 from launcher.schedulers.ended_process import TAIL_BYTES, last_line
 from launcher.schedulers.logs import STDERR, LogsUnsupported
 from launcher.specs.secret import SHORTEST_LITERAL, is_sensitive, reference_in

@@ -37,8 +37,7 @@ from launcher.schedulers.docker.watching.app import WatchedApp, own_record
 from launcher.schedulers.docker.watching.client import CONTROL_FD, LISTENER_FD
 from launcher.schedulers.docker.watching.observer import SharedStream
 from launcher.schedulers.docker.watching.rendezvous import Connection, Listening
-from launcher.schedulers.docker.watching.samples import Sampler
-from launcher.schedulers.docker.watching.steps import OnEnd, Pool, Rest
+from launcher.schedulers.docker.watching.services import OnEnd, Pool, Rest, Sampler
 from launcher.schedulers.loop import Loop
 
 if TYPE_CHECKING:
