@@ -119,7 +119,8 @@ ON_BRANCH = {
         "probes, for apps without them; the watcher on the engine, for apps without it"
     ),
     "launcher.schedulers.docker.watching.app": "probes, needs and turns, for apps without them",
-    "launcher.schedulers.docker.watching.watcher": "needs and turns, for apps without them",
+    "launcher.schedulers.docker.watching.services": "turns, for watchers that no client asks about them",
+    "launcher.schedulers.docker.watching.watcher": "needs, for apps without them",
     "launcher.schedulers.local.request": "launcher.turns, for apps without GPUs",
     "launcher.schedulers.slurm.cluster": (
         "ssh, for clusters of this machine; zipfile, for requests that submit nothing"

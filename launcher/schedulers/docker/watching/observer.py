@@ -12,11 +12,7 @@ from launcher.schedulers.docker import record
 from launcher.schedulers.docker.app_logs import starts_of
 from launcher.schedulers.docker.apps import list_containers
 from launcher.schedulers.docker.client.engine import Engine
-from launcher.schedulers.docker.client.errors import (
-    EngineError,
-    EngineRefused,
-    EngineSilent,
-)
+from launcher.schedulers.docker.client.errors import EngineError, EngineRefused, EngineSilent
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.streams import Event, EventStream
 from launcher.schedulers.docker.client.wire import Patience

@@ -11,10 +11,13 @@ shorter than 1 s has no sample, and the last sample of any other run misses up t
 
 from __future__ import annotations
 
+import os
+import resource
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Condition, Lock, Thread
 from typing import Any, NamedTuple, Protocol
@@ -25,12 +28,15 @@ from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.streams import Event
 from launcher.schedulers.docker.names import where
+from launcher.schedulers.docker.watching.rendezvous import Connection
+from launcher.schedulers.loop import Loop
 from launcher.specs.attempt import StoodOn
 
 _KEPT = 2  # idle threads, which cost memory and no time
 _USUAL = 8  # with more threads the engine is the limit, as long as calls are short
 _MOST_THREADS = 1024
 _LATE_S = 0.02
+_UNLIMITED = 1 << 20
 
 
 class Rest(NamedTuple):
@@ -81,6 +87,46 @@ class WatchingProcess(Protocol):
 
     def disconnected(self, error: EngineError) -> None:
         """Note that the connection has ended."""
+
+
+# -- calls in the loop -------------------------------------------------------------------------------------
+
+
+class Calls:
+    """The calls that other threads have run in the loop of the process."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._posted: deque[Callable[[], object]] = deque()
+        self._woken, self._bell = os.pipe()
+        for fd in (self._woken, self._bell):
+            os.set_blocking(fd, False)
+        loop.watch(self._woken, self._run)
+
+    def post(self, call: Callable[[], object], after_s: float = 0.0) -> None:
+        """See `WatchingProcess.post`."""
+        self._posted.append(partial(self._loop.after, after_s, call) if after_s else call)
+        with suppress(BlockingIOError):  # full: the loop is about to wake
+            os.write(self._bell, b"w")
+
+    def _run(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._woken, 65536)
+        while self._posted:
+            with reporting():
+                self._posted.popleft()()
+
+
+@contextmanager
+def reporting() -> Iterator[None]:
+    """Report an error of one client or app instead of raising it: the others go on."""
+    try:
+        yield
+    except Exception:
+        traceback.print_exc()
+
+
+# -- threads -----------------------------------------------------------------------------------------------
 
 
 class Pool:
@@ -294,3 +340,35 @@ class AppSamples:
         """End sampling."""
         for run in self._runs.values():
             run.is_over = True
+
+
+# -- limits and turns of the machine -----------------------------------------------------------------------
+
+
+def open_many() -> int:
+    """Raise the limit of open files as far as allowed; returns the limit."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    found, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return found if found > 0 else _UNLIMITED
+
+
+def answer_about_turns(connection: Connection, message: Mapping[str, Any]) -> None:
+    """Answer a client about the tables of turns, and hang up. Then have the shares of dead holders cleared.
+
+    It may block.
+    """
+    from launcher.schedulers.leftovers import start_clearing
+    from launcher.turns.machine import left_tickets, start_at_once, tables_report
+
+    try:
+        is_start = message["op"] == "now"
+        connection.answer_in_full(start_at_once(message["apps"]) if is_start else tables_report())
+    except Exception:
+        traceback.print_exc()
+    finally:
+        connection.close()
+    if tickets := left_tickets():
+        with suppress(OSError):  # the first app in line clears them
+            os.waitpid(start_clearing(tickets), 0)
