@@ -111,7 +111,7 @@ class Watcher:
         self._listening = listening
         self._loop = Loop()
         self._pool = Pool(self._loop.after)
-        self._calls = Calls(self._loop)
+        self.post = Calls(self._loop).post
         self._stream = SharedStream(engine, self)
         self.sampler = None if engine.host.startswith("ssh://") else Sampler(engine, self.post)
         self._reader: Thread | None = None
@@ -167,9 +167,6 @@ class Watcher:
 
     def submit(self, call: Callable[[], object]) -> None:
         self.post(partial(self._pool.submit, call))
-
-    def post(self, call: Callable[[], object], after_s: float = 0.0) -> None:
-        self._calls.post(call, after_s)
 
     def follow_need(self, need: StoodOn, on_end: OnEnd) -> None:
         self.post(partial(self._follow_need, need, on_end))
