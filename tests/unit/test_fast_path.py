@@ -25,7 +25,7 @@ _FAST = {
     "launcher.schedulers": (
         "api appfolder backend docker logs loop many pids probes readback record registry staged"
     ),
-    "launcher.schedulers.docker": "labels scheduler tombstones turns",
+    "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",
     "launcher.schedulers.docker.watching": "client rendezvous",
     "launcher.schedulers.local": (
@@ -119,7 +119,8 @@ ON_BRANCH = {
         "probes, for apps without them; the watcher on the engine, for apps without it"
     ),
     "launcher.schedulers.docker.watching.app": "probes, needs and turns, for apps without them",
-    "launcher.schedulers.docker.watching.watcher": "needs and turns, for apps without them",
+    "launcher.schedulers.docker.watching.services": "turns, for watchers that no client asks about them",
+    "launcher.schedulers.docker.watching.watcher": "needs, for apps without them",
     "launcher.schedulers.local.request": "launcher.turns, for apps without GPUs",
     "launcher.schedulers.slurm.cluster": (
         "ssh, for clusters of this machine; zipfile, for requests that submit nothing"

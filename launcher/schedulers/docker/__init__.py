@@ -11,7 +11,6 @@
     facts, status, apps, observe             the state of apps, from record and engine
     watching/    the process that restarts, stops and records an app, and its clients
     watchers     the watchers in containers of the engine, as all clients see them
-    turns        the turns of apps that such watchers hold
     app_logs, log_reader                     the output of replicas
     outputs, gc                              output folders, and the removal of an ended app's other objects
 """

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt, StoodOn
 
+    S = TypeVar("S")
     T = TypeVar("T")
 
 PREFIX = "launcher."
@@ -92,13 +93,17 @@ class Labels:
     def text(self, name: str) -> str:
         return self._labels.get(PREFIX + name, "")
 
-    def _read(self, name: str, parse: Callable[[str], T], otherwise: T) -> T:
+    def _read(self, name: str, parse: Callable[[str], T], otherwise: S) -> T | S:
         """The value of a label; `otherwise` where it is missing, empty or damaged."""
         text = self.text(name)
         try:
             return parse(text) if text else otherwise
         except (ValueError, TypeError):
             return otherwise
+
+    def number(self, name: str, otherwise: S) -> float | S:
+        """The number in a label; `otherwise` where it is missing, damaged or infinite."""
+        return self._read(name, _finite, otherwise)
 
     @property
     def app_id(self) -> str:
@@ -108,6 +113,11 @@ class Labels:
     def name(self) -> str:
         """The job's name, or the AppDef's."""
         return self.text("name")
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Project, target and job; the last is "" for an app without a job."""
+        return self.text("project"), self.text("target"), self.text("job")
 
     @property
     def digest(self) -> str:
@@ -123,16 +133,16 @@ class Labels:
 
     @property
     def replica(self) -> int:
-        return int(_number(self.text("replica"), 0))
+        return int(self.number("replica", 0))
 
     @property
     def expected(self) -> int:
         """The number of replicas of the whole app."""
-        return int(_number(self.text("replicas"), 0))
+        return int(self.number("replicas", 0))
 
     @property
     def created_at(self) -> float:
-        return _number(self.text("created-at"), 0.0)
+        return self.number("created-at", 0.0)
 
     @property
     def asked_at(self) -> float:
@@ -141,12 +151,12 @@ class Labels:
 
     @property
     def timeout_s(self) -> int | None:
-        return int(_number(self.text("timeout-s"), 0)) or None
+        return int(self.number("timeout-s", 0)) or None
 
     @property
     def grace_s(self) -> float:
         """Time from TERM to KILL when the app is stopped."""
-        return _number(self.text("grace-s"), DEFAULT_GRACE_S)
+        return self.number("grace-s", DEFAULT_GRACE_S)
 
     @property
     def owner(self) -> Owner | None:
@@ -238,7 +248,7 @@ class Labels:
 
     @property
     def attempt_number(self) -> int:
-        return int(_number(self.text("attempt"), 0))
+        return int(self.number("attempt", 0))
 
     @property
     def attempt(self) -> Attempt | None:
@@ -252,13 +262,13 @@ class Labels:
             name: self.text(name.replace("_", "-")) for name in (*TEXTS, *OPTIONAL_TEXTS)
         }
         return Attempt(
-            key=JobKey(self.text("project"), self.text("target"), self.text("job")),
+            key=JobKey(*self.key),
             number=self.attempt_number,
             app_id=self.app_id,
             scheduler=SCHEDULER,
             document=self.document,
             metadata=self.metadata,
-            edition=int(_number(self.text("edition"), 0)),
+            edition=int(self.number("edition", 0)),
             needs=self.needs,
             order_only=tuple(self.text("order-only").split()),
             output=self.output,
@@ -270,12 +280,11 @@ class Labels:
         )
 
 
-def _number(text: str, otherwise: float) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        return otherwise
-    return value if isfinite(value) else otherwise
+def _finite(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(text)
+    return value
 
 
 def _mapping(text: str) -> dict[str, Any]:

@@ -277,9 +277,8 @@ def _latest(found: Iterable[DockerApp], stones: Iterable[Tombstone], keys: Colle
     known = [(app.labels, app.view.state) for app in found]
     known += [(stone.labels, stone.outcome.state) for stone in stones]
     for labels, state in known:
-        key = tuple(labels.text(part) for part in ("project", "target", "job"))
-        if key in keys:
-            number = int(labels.text("attempt") or 0)
+        if (key := labels.key) in keys:
+            number = labels.attempt_number
             for among in ("all", "not skipped") if state != "skipped" else ("all",):
                 best[key, among] = max(best.get((key, among), (0, "")), (number, labels.app_id))
     return {app_id for _, app_id in best.values()}

@@ -281,9 +281,8 @@ def _read(app_dir: str, name: str) -> bytes:
 def of_labels(app_id: str, labels: Labels) -> AppRecord:
     """The app as it was reserved, from the labels of its containers."""
     recorded = {name: labels.text(name) for name in ("session", "name", "digest", "commit", "actor")}
-    key = tuple(labels.text(name) for name in ("project", "target", "job"))
     about = {
-        "key": key if key[2] else None,
+        "key": labels.key if labels.is_job else None,
         "number": labels.attempt_number,
         "created_at": labels.created_at,
         "output": labels.output,

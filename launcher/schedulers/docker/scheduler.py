@@ -12,7 +12,8 @@ from launcher.errors import SchedulerError
 from launcher.looks import noted
 from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.backend import EngineScheduler
-from launcher.schedulers.docker import records_root
+from launcher.schedulers.docker import has_no_socket, records_root
+from launcher.schedulers.staged import EngineTurns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.reserve import DockerReservation
     from launcher.schedulers.docker.submission import DockerSubmission
     from launcher.schedulers.readback import AppLogs
-    from launcher.schedulers.staged import EngineTurns
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, AppDryRunInfo, CfgVal
     from launcher.specs.attempt import Attempt, ImageNow, Recorded
     from launcher.specs.check import Problem
     from launcher.specs.runopts import runopts
     from launcher.state.records import AppRecord
+    from launcher.turns.machine import EngineTables, Machine
 
 DOCKER = "local_docker"
 
@@ -162,8 +163,6 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
 
     @property
     def engine_turns(self) -> EngineTurns:
-        from launcher.schedulers.docker.turns import DockerTurns
-
         return DockerTurns(lambda: self._view)
 
     def most_cores(self) -> float | None:
@@ -286,6 +285,58 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         from launcher.schedulers.docker.app_logs import DockerLogs
 
         return DockerLogs(self._view, app_id)
+
+
+class DockerTurns(EngineTurns):
+    """The turns of apps whose watcher is on the engine.
+
+    The tables are in a volume that all watchers of an engine have. So any running watcher answers for all of
+    them; where none runs, no such app is in line.
+
+    Args:
+        view: connects to the engine, which loads the client of its API.
+    """
+
+    def __init__(self, view: Callable[[], EngineView]) -> None:
+        self._view = view
+
+    def machine(self) -> Machine | None:
+        from launcher.turns.machine import Machine
+
+        try:
+            size = self._view().size()
+        except SchedulerError:  # no engine, as the first request to it says
+            return None
+        return None if size is None else Machine(*size)
+
+    def tables(self) -> EngineTables | None:
+        if has_no_socket():  # no process there holds apps
+            return None
+        answer = self._answer("tables", {"op": "turns"})
+        if answer is None:
+            return None
+        from launcher.turns.machine import tables_of_report
+
+        return tables_of_report(self._view().host, answer)
+
+    def start_now(self, app_ids: Collection[str]) -> set[str]:
+        answer = self._answer("started", {"op": "now", "apps": sorted(app_ids)})
+        return set() if answer is None else set(answer["started"])
+
+    def _answer(self, wanted: str, message: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The first answer of a running watcher that has the field `wanted`; None without one."""
+        from launcher.schedulers.docker.client.engine import writable
+        from launcher.schedulers.docker.labels import PART, WATCHER_PART
+
+        engine = writable(self._view())
+        for each in engine.containers(f"{PART}={WATCHER_PART}"):
+            if each.live:
+                from launcher.schedulers.docker.watching.container import tell
+
+                answer = tell(engine, each.name, message)
+                if answer is not None and wanted in answer:
+                    return answer
+        return None
 
 
 def _out_of_reach(app: AppDef) -> Iterable[Problem]:

@@ -72,8 +72,7 @@ class Tombstone:
 
     @property
     def number(self) -> int:
-        text = self.labels.text("attempt")
-        return int(text) if text.isdecimal() else 0
+        return self.labels.attempt_number
 
     @property
     def is_skipped(self) -> bool:
@@ -134,16 +133,16 @@ def parse(volume: Labelled) -> Tombstone | None:
     if not app_id or state not in ENDED_STATES:
         return None
     labels = Labels({**volume.labels, APP_ID: app_id})
-    code = _number(labels.text("exit-code"))
+    code = labels.number("exit-code", None)
     outcome = RecordedOutcome(
         state=state,  # type: ignore[arg-type]  # one of ENDED_STATES
         message=labels.text("message"),
         code=None if code is None else int(code),
         drift=labels.text("drift"),
         inputs_changed=labels.text("inputs-changed"),
-        at=_number(labels.text("ended-at")),
+        at=labels.number("ended-at", None),
     )
-    return Tombstone(volume.name, labels, outcome, _number(labels.text("started-at")))
+    return Tombstone(volume.name, labels, outcome, labels.number("started-at", None))
 
 
 def read(engine: EngineView, app_id: str) -> Tombstone | None:
@@ -185,12 +184,6 @@ def write(engine: Engine, labels: Mapping[str, str], view: DockerAppView) -> Non
                 engine.remove_volume(each.volume)
     except EngineRefused:
         engine.answer_anew()
-
-
-def _number(text: str) -> float | None:
-    with suppress(ValueError):
-        return float(text)
-    return None
 
 
 # -- decisions about waiting attempts ----------------------------------------------------------------------

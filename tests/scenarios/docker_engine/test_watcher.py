@@ -260,7 +260,6 @@ def test_an_app_of_another_machine_gets_no_watcher_on_this_machine(app: Make) ->
     made = app({"r": [SLEEP]}, owner=Owner("far", "boot", 1, 1))
     made.engine.start(made.create()[0])
     assert not ensure_watched(made.engine, made.app_id)
-    assert ensure_watched(made.engine, made.app_id, take_over=True)
 
 
 def test_an_app_that_another_home_watches_gets_no_second_watcher(app, tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ import os
 import time
 from threading import Event, active_count
 
-from launcher.schedulers.docker.watching.steps import Pool
+from launcher.schedulers.docker.watching.services import Pool
 from launcher.schedulers.loop import Loop
 
 BLOCKED = 40

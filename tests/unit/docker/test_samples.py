@@ -11,8 +11,8 @@ import pytest
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.client.objects import Container, usage_of
 from launcher.schedulers.docker.journal import Journal
-from launcher.schedulers.docker.watching import samples
-from launcher.schedulers.docker.watching.samples import MOST, AppSamples, SampledRun, Sampler, pause_s
+from launcher.schedulers.docker.watching import services
+from launcher.schedulers.docker.watching.services import MOST, AppSamples, SampledRun, Sampler, pause_s
 from tests.unit.docker.fake_engine import fake_engine, reply
 
 PATIENCE_S = 120.0
@@ -52,7 +52,7 @@ class Clock:
     def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
         self.posted: list[tuple[float, Callable[[], object]]] = []
-        monkeypatch.setattr(samples.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(services.time, "monotonic", lambda: self.now)
         self.sampler = Sampler(engine, lambda call, after_s: self.posted.append((self.now + after_s, call)))  # type: ignore[arg-type]
         self.app = AppSamples(self.sampler)
 
@@ -181,7 +181,7 @@ def test_a_machine_without_threads_samples_later(clock: Clock, engine: Engine, m
 
     clock.app.follow([container()])
     with monkeypatch.context() as full:
-        full.setattr(samples.Thread, "start", refuse)
+        full.setattr(services.Thread, "start", refuse)
         clock.until(1.0)
     clock.until(2.0)
     assert engine.asked == ["c"]

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from launcher.dataclass import replace
 from launcher.holding.hold import AGAIN_S, decide
 from launcher.schedulers.docker import record
+from launcher.schedulers.docker.apps import inspect_app
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineSilent, EngineUnreachable
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.streams import Event
-from launcher.schedulers.docker.client.wire import GIVE_UP_S, LONGEST_PAUSE_S, SHORTEST_PAUSE_S
+from launcher.schedulers.docker.client.wire import GIVE_UP_S, LONGEST_PAUSE_S, SHORTEST_PAUSE_S, Patience
 from launcher.schedulers.docker.facts import containers_to_events, has_begun, open_app
 from launcher.schedulers.docker.journal import HeldApp, Journal
 from launcher.schedulers.docker.labels import APP_ID, SHARE, Labels
@@ -29,8 +31,7 @@ from launcher.schedulers.docker.status import view
 from launcher.schedulers.docker.watching import ends
 from launcher.schedulers.docker.watching.actions import Actions
 from launcher.schedulers.docker.watching.observer import AppObserver, EventQueue, SharedStream
-from launcher.schedulers.docker.watching.samples import AppSamples
-from launcher.schedulers.docker.watching.steps import Rest, WatchingProcess
+from launcher.schedulers.docker.watching.services import AppSamples, Rest, WatchingProcess
 from launcher.schedulers.loop import SteadyClock
 
 if TYPE_CHECKING:
@@ -372,6 +373,24 @@ def own_record(engine: Engine, order: Mapping[str, Any]) -> tuple[RecordLock, Ma
     if order["resumed"] and record.journal(lock.app_dir) is None:
         record.append(lock.app_dir, "adopted")
     return lock, {**order, "at": time.time()}
+
+
+def left_orders(engine: Engine) -> Iterator[dict[str, Any]]:
+    """Yield the orders for the apps of the previous process of this watcher, by the records here.
+
+    Forgets apps that have not begun, or have ended.
+    """
+    record.sweep()
+    for app_id in record.app_ids():
+        app_dir = record.folder(app_id)
+        journal = record.journal(app_dir)
+        seen, found = Patience(engine.host, holds=True).persist(partial(inspect_app, engine, app_id))
+        is_begun = journal is not None and journal.outcome is None and not journal.is_before_start
+        if is_begun or (journal is None and seen is not None and seen.needs_watcher):
+            share = next(filter(None, (each.labels.get(SHARE) for each in found)), "")
+            yield {"app_id": app_id, "attached": False, "resumed": True, "share": share}
+        else:
+            record.remove(app_dir)
 
 
 def _place_of(order: Mapping[str, Any], bells: Sequence[int]) -> Place | None:

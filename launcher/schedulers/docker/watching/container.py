@@ -30,13 +30,7 @@ from urllib.parse import unquote, urlsplit
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker import images, share
 from launcher.schedulers.docker.client.engine import Engine, tar_entry
-from launcher.schedulers.docker.client.errors import (
-    Conflict,
-    EngineError,
-    NameTaken,
-    NotFound,
-    explained,
-)
+from launcher.schedulers.docker.client.errors import Conflict, EngineError, NameTaken, NotFound, explained
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.streams import ExecSocket, Report
 from launcher.schedulers.docker.client.view import EngineView
@@ -94,8 +88,8 @@ if len(sys.argv) < 2:
     from launcher.schedulers.docker.watching.rendezvous import pump
     pump()
 else:
-    from launcher.schedulers.docker.watching.inside import main
-    main(sys.argv[1])
+    from launcher.schedulers.docker.watching.watcher import main_on_engine
+    main_on_engine(sys.argv[1])
 """
 
 
@@ -218,9 +212,10 @@ class EngineWatcher(WatcherClient):
         self.confirm()
         for _ in range(_TRIES):  # an overloaded engine may lose an answer: the watcher gives it once more
             self._send({"op": "wait", **message})
-            if (answer := self._answer(_UP_S)) is not None:
-                accepted: AttemptState = answer["state"]
-                return accepted
+            with suppress(TimeoutError):
+                if (answer := answer_on(self._stream, _UP_S)) is not None:
+                    accepted: AttemptState = answer["state"]
+                    return accepted
         return None
 
     def close(self, timeout_s: float = 0.0) -> bool:
@@ -230,11 +225,6 @@ class EngineWatcher(WatcherClient):
         finally:
             for each in self._withdrawn:
                 each.close()
-
-    def _answer(self, timeout_s: float) -> dict[str, Any] | None:
-        with suppress(TimeoutError):
-            return answer_on(self._stream, timeout_s)
-        return None
 
 
 def tell(engine: Engine, name: str, message: Mapping[str, Any]) -> dict[str, Any] | None:

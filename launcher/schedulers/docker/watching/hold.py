@@ -39,7 +39,7 @@ from launcher.schedulers.docker.names import is_replica, queued_name, waiting_na
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.status import GONE
 from launcher.schedulers.docker.watching import ends
-from launcher.schedulers.docker.watching.steps import OnEnd, Rest, WatchingProcess
+from launcher.schedulers.docker.watching.services import OnEnd, Rest, WatchingProcess
 from launcher.schedulers.docker.watching.waiting import look_for_end
 from launcher.schedulers.leftovers import Line
 from launcher.schedulers.owner import this_process

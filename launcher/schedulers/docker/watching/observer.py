@@ -12,11 +12,7 @@ from launcher.schedulers.docker import record
 from launcher.schedulers.docker.app_logs import starts_of
 from launcher.schedulers.docker.apps import list_containers
 from launcher.schedulers.docker.client.engine import Engine
-from launcher.schedulers.docker.client.errors import (
-    EngineError,
-    EngineRefused,
-    EngineSilent,
-)
+from launcher.schedulers.docker.client.errors import EngineError, EngineRefused, EngineSilent
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.streams import Event, EventStream
 from launcher.schedulers.docker.client.wire import Patience
@@ -25,7 +21,7 @@ from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import APP_ID, Labels
 from launcher.schedulers.docker.log_reader import shortly_before
 from launcher.schedulers.docker.names import expected_replicas, is_replica
-from launcher.schedulers.docker.watching.steps import WatchingProcess
+from launcher.schedulers.docker.watching.services import WatchingProcess
 from launcher.schedulers.ended_process import TAIL_BYTES, last_line
 from launcher.schedulers.logs import STDERR, LogsUnsupported
 from launcher.specs.secret import SHORTEST_LITERAL, is_sensitive, reference_in

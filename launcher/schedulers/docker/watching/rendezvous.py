@@ -50,7 +50,7 @@ ANSWER_S = 20.0
 """How long a watcher may take to answer a client: it may be loading its modules on a busy machine."""
 
 IN_CONTAINER = "engine"
-"""The name of the watcher in a container of the engine; see `inside.py`."""
+"""The name of the watcher in a container of the engine; see `watcher.py`."""
 _LISTENS_S = 0.02
 _READ_S = 10.0  # how long a client may take to read an answer
 _PIECE = 1 << 16

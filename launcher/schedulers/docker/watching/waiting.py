@@ -164,17 +164,17 @@ def _listen(engine: EngineView, app_id: str, deadline: float | None) -> DockerAp
 # -- apps without a watcher --------------------------------------------------------------------------------
 
 
-def ensure_watched(engine: Engine, app_id: str, *, take_over: bool = False) -> bool:
+def ensure_watched(engine: Engine, app_id: str) -> bool:
     """Start a watch of an app that needs one and has none; returns whether this call has started one.
 
-    It does so only on the machine that started the app, unless `take_over`: a live watcher shows only there.
+    It does so only on the machine that started the app: a live watcher shows only there.
     """
     if record.is_locked(record.folder(app_id)):
         return False
     seen, found = inspect_app(engine, app_id)
     if found and seen is not None and Labels(found[0].labels).watcher:
         return _ensure_on_engine(engine, found[0], is_needed=seen.needs_watcher)
-    if seen is None or not seen.needs_watcher or not _is_ours(found[0], app_id, take_over=take_over):
+    if seen is None or not seen.needs_watcher or not _is_ours(found[0], app_id):
         return False
     try:
         lock = record.claim(record.folder(app_id))
@@ -195,12 +195,12 @@ def ensure_watched(engine: Engine, app_id: str, *, take_over: bool = False) -> b
         lock.release()
 
 
-def _is_ours(container: Container, app_id: str, *, take_over: bool) -> bool:
+def _is_ours(container: Container, app_id: str) -> bool:
     owner = Labels(container.labels).owner
     if owner is None or record.exists(record.folder(app_id)):
         return True
     if not owner.is_here:
-        return take_over or owner.host == os.uname().nodename  # the machine was rebooted since
+        return owner.host == os.uname().nodename  # the machine was rebooted since
     return not owner.home or not record.is_locked(record.folder_below(owner.home, app_id))
 
 

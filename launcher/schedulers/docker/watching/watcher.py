@@ -10,36 +10,56 @@ stream of all apps; a pool runs the steps of apps (`app.py`): only these may blo
 
 Containers do not depend on a watcher: when it is killed they run on, and the next command that reads an app
 hands the app to another watcher. The next apply submits a waiting app again.
+
+In a container of the engine, `main_on_engine` runs the shared watcher of all clients that name its image. It
+has the engine's socket at DOCKER_HOST, and a volume with the records of its apps at LAUNCHER_HOME. Clients
+reach it through the engine, see `container.py`, by commands that run in its container, see `pump` in
+`rendezvous.py`. It waits a while for its first client. At the end of its last app it removes its container,
+and the volume with it. When it is killed, the engine starts it again, and it goes on with the apps that it
+finds in the volume. The requests of waiting apps, which have the values of secrets, are in memory alone:
+these apps are abandoned then.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import resource
 import socket
 import sys
 import time
 import traceback
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
+from launcher import paths
+from launcher.errors import StateError
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
 from launcher.schedulers.docker.client.streams import Event
+from launcher.schedulers.docker.client.wire import Patience
 from launcher.schedulers.docker.labels import APP_ID
 from launcher.schedulers.docker.record import RecordLock
-from launcher.schedulers.docker.watching.app import WatchedApp, own_record
+from launcher.schedulers.docker.watchers import NO_ENGINE, PROCESS, TURNS_FOLDER
+from launcher.schedulers.docker.watching.app import WatchedApp, left_orders, own_record
 from launcher.schedulers.docker.watching.client import CONTROL_FD, LISTENER_FD
 from launcher.schedulers.docker.watching.observer import SharedStream
-from launcher.schedulers.docker.watching.rendezvous import Connection, Listening
-from launcher.schedulers.docker.watching.samples import Sampler
-from launcher.schedulers.docker.watching.steps import OnEnd, Pool, Rest
+from launcher.schedulers.docker.watching.rendezvous import IN_CONTAINER, Connection, Listening, listen
+from launcher.schedulers.docker.watching.services import (
+    Calls,
+    OnEnd,
+    Pool,
+    Rest,
+    Sampler,
+    answer_about_turns,
+    open_many,
+    reporting,
+)
 from launcher.schedulers.loop import Loop
+from launcher.schedulers.owner import this_process
 
 if TYPE_CHECKING:
     from launcher.schedulers.docker.watching.hold import Needs
@@ -49,7 +69,6 @@ _OTHERS = ("exec_", "health_status", "top", "attach")
 """The prefixes of actions that say nothing about the state of a container."""
 _TIMER_S = 0.001
 _FDS_OF_APP = 16  # descriptors of an app in line behind several others; most apps have three
-_UNLIMITED = 1 << 20
 
 
 class _Task:
@@ -92,6 +111,7 @@ class Watcher:
         self._listening = listening
         self._loop = Loop()
         self._pool = Pool(self._loop.after)
+        self.post = Calls(self._loop).post
         self._stream = SharedStream(engine, self)
         self.sampler = None if engine.host.startswith("ssh://") else Sampler(engine, self.post)
         self._reader: Thread | None = None
@@ -100,16 +120,10 @@ class Watcher:
         self._registry = Lock()  # for `_tasks`, which the thread of the event stream also reads
         self._over: list[_Task] = []  # apps whose locks are yet to be released
         self._new: set[Connection] = set()  # connections without a message yet
-        self._posted: deque[Callable[[], object]] = deque()
-        self._woken, self._bell = os.pipe()
-        for fd in (self._woken, self._bell):
-            os.set_blocking(fd, False)
         self._is_lost = False
-        self._owns_records = patience_s > 0.0
-        self._is_early = patience_s > 0.0
+        self._owns_records = self._is_early = patience_s > 0.0
         self._loop.after(patience_s, self._stop_waiting)
-        self._most = _open_many() // _FDS_OF_APP
-        self._loop.watch(self._woken, self._run_posted)
+        self._most = open_many() // _FDS_OF_APP
         if listening is not None:
             self._loop.watch(listening.listener.fileno(), self._accept)
 
@@ -154,11 +168,6 @@ class Watcher:
     def submit(self, call: Callable[[], object]) -> None:
         self.post(partial(self._pool.submit, call))
 
-    def post(self, call: Callable[[], object], after_s: float = 0.0) -> None:
-        self._posted.append(partial(self._loop.after, after_s, call) if after_s else call)
-        with suppress(BlockingIOError):  # full: the loop is about to wake
-            os.write(self._bell, b"w")
-
     def follow_need(self, need: StoodOn, on_end: OnEnd) -> None:
         self.post(partial(self._follow_need, need, on_end))
 
@@ -169,22 +178,11 @@ class Watcher:
             self._needs = Needs(self.engine, self)
         self._needs.follow(need, on_end)
 
-    def _run_posted(self) -> None:
-        with suppress(BlockingIOError):
-            os.read(self._woken, 65536)
-        while self._posted:
-            with _reporting():
-                self._posted.popleft()()
-
     # -- the stream, in the thread that reads it -----------------------------------------------------------
 
     def _read_stream(self) -> None:
-        try:
+        with reporting(), suppress(EngineUnreachable):
             self._stream.read()
-        except EngineUnreachable:
-            pass
-        except Exception:
-            traceback.print_exc()
         self.post(self._lose)
 
     def _lose(self) -> None:
@@ -235,7 +233,7 @@ class Watcher:
 
     def _read(self, connection: Connection) -> None:
         """Take the messages of a client. A client whose message fails, say on a full disk, is refused."""
-        with _reporting():
+        with reporting():
             self._obey(connection)
             return
         self._new.discard(connection)
@@ -281,7 +279,7 @@ class Watcher:
             self._wake(known)
         elif self._owns_records and message.get("op") in ("turns", "now"):
             self._loop.forget(connection.fileno())
-            self._pool.submit(partial(_answer_about_turns, connection, message))
+            self._pool.submit(partial(answer_about_turns, connection, message))
         elif "op" in message or known is not None or len(self._tasks) >= self._most:
             if self._owns_records and known is not None and message.get("resumed"):
                 connection.answer({})  # another client has handed over this running app
@@ -392,44 +390,6 @@ class Watcher:
             self._set_timer(task)
 
 
-def _answer_about_turns(connection: Connection, message: Mapping[str, Any]) -> None:
-    """Answer a client about the tables of turns, and hang up. Then have the shares of dead holders cleared.
-
-    It may block.
-    """
-    from launcher.schedulers.leftovers import start_clearing
-    from launcher.turns.machine import left_tickets, start_at_once, tables_report
-
-    try:
-        is_start = message["op"] == "now"
-        connection.answer_in_full(start_at_once(message["apps"]) if is_start else tables_report())
-    except Exception:
-        traceback.print_exc()
-    finally:
-        connection.close()
-    if tickets := left_tickets():
-        with suppress(OSError):  # the first app in line clears them
-            os.waitpid(start_clearing(tickets), 0)
-
-
-@contextmanager
-def _reporting() -> Iterator[None]:
-    """Report an error of one client or app instead of raising it: the others go on."""
-    try:
-        yield
-    except Exception:
-        traceback.print_exc()
-
-
-def _open_many() -> int:
-    """Raise the limit of open files as far as allowed; returns the limit."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    found, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return found if found > 0 else _UNLIMITED
-
-
 def main() -> None:
     name = sys.argv[2]
     os.chdir("/")
@@ -442,3 +402,46 @@ def main() -> None:
     watcher.serve(socket.socket(fileno=CONTROL_FD))
     watcher.run()
     os._exit(0)  # a client may wait for this exit: tearing down the interpreter takes time
+
+
+# -- in a container of the engine --------------------------------------------------------------------------
+
+FIRST_CLIENT_S = 20.0
+_UP_S = 10.0
+"""How long, in seconds, a new watcher tries to reach an engine that refuses its connections. Its client,
+which waits for longer, then reports why. An engine that takes them and is slow to answer is waited for."""
+
+
+def main_on_engine(container: str) -> None:
+    """Run the watcher. `container`: the name of its container."""
+    os.chdir("/")
+    engine = connect()
+    for volume in (paths.home(), TURNS_FOLDER):
+        # Else user namespaces, or a folder of the image, decide who owns it.
+        os.chown(volume, os.geteuid(), -1)
+        os.chmod(volume, 0o755)
+    try:
+        paths.ensure(record.apps_dir())
+    except StateError as error:
+        sys.exit(str(error))
+    if (made := listen(IN_CONTAINER)) is None:
+        sys.exit("another watcher runs here")
+    listener = socket.socket(fileno=made.detach())
+    try:
+        Patience(engine.host, time.monotonic() + _UP_S, holds=True).persist(engine.answer_anew)
+        engine.restart_always(container)  # now that it can run: else the engine would start it for ever
+    except EngineError as error:
+        sys.exit(f"{NO_ENGINE}: {error}")
+    watcher = Watcher(engine, Listening(listener), patience_s=FIRST_CLIENT_S)
+    for order in left_orders(engine):
+        ours, theirs = socket.socketpair()
+        watcher.serve(theirs)
+        ours.sendall(json.dumps(order).encode() + b"\n")
+        ours.close()
+    with open(PROCESS, "w", encoding="utf-8") as file:
+        file.write(this_process().to_json())
+    watcher.run()
+    watcher.close()
+    if record.app_ids():  # the engine was away for too long: go on when it starts this again
+        os._exit(1)
+    engine.remove(container, force=True)
