@@ -12,7 +12,7 @@ from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.client.objects import Container, usage_of
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.watching import services
-from launcher.schedulers.docker.watching.services import MOST, AppSamples, SampledRun, Sampler, pause_s
+from launcher.schedulers.docker.watching.samples import MOST, AppSamples, SampledRun, Sampler, pause_s
 from tests.unit.docker.fake_engine import fake_engine, reply
 
 PATIENCE_S = 120.0

@@ -31,7 +31,8 @@ from launcher.schedulers.docker.status import view
 from launcher.schedulers.docker.watching import ends
 from launcher.schedulers.docker.watching.actions import Actions
 from launcher.schedulers.docker.watching.observer import AppObserver, EventQueue, SharedStream
-from launcher.schedulers.docker.watching.services import AppSamples, Rest, WatchingProcess
+from launcher.schedulers.docker.watching.samples import AppSamples
+from launcher.schedulers.docker.watching.services import Rest, WatchingProcess
 from launcher.schedulers.loop import SteadyClock
 
 if TYPE_CHECKING:

@@ -48,12 +48,12 @@ from launcher.schedulers.docker.watching.app import WatchedApp, left_orders, own
 from launcher.schedulers.docker.watching.client import CONTROL_FD, LISTENER_FD
 from launcher.schedulers.docker.watching.observer import SharedStream
 from launcher.schedulers.docker.watching.rendezvous import IN_CONTAINER, Connection, Listening, listen
+from launcher.schedulers.docker.watching.samples import Sampler
 from launcher.schedulers.docker.watching.services import (
     Calls,
     OnEnd,
     Pool,
     Rest,
-    Sampler,
     answer_about_turns,
     open_many,
     reporting,
