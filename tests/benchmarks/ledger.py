@@ -6,14 +6,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from launcher.specs.attempt import Attempt
-from launcher.specs.jobkey import JobKey
-from launcher.state.records import AppRecord, of_attempt
-from launcher.state.rows import from_attempt
-from launcher.state.store import _RECORD, Store
 from tests.benchmarks.measure import Row, Settings, compare
 from tests.benchmarks.world import launcher, took, world
-from tests.unit.state.attempts import attempt, digest
 
 RECORDS = 100  # in one measurement, so that a single slow fdatasync does not decide it
 LOCAL, DOCKER = "local_cwd", "local_docker"
@@ -91,6 +85,8 @@ _recorded = 0
 
 def _record() -> float:
     global _recorded
+    from launcher.state.store import Store
+
     attempts = [_attempt(_recorded + number) for number in range(RECORDS)]
     _recorded += RECORDS
     with Store.open() as store:
@@ -100,32 +96,55 @@ def _record() -> float:
         return (time.perf_counter() - started) / RECORDS
 
 
-def _attempt(number: int, scheduler: str = LOCAL) -> Attempt:
-    at = 1.7e9 + number
-    return attempt(
-        JobKey("default", "default", f"past-{number}"),
+def _attempt(number: int, scheduler: str = LOCAL):
+    from launcher.specs import JobKey
+    from launcher.specs.attempt import Attempt
+    from launcher.specs.launch import attempt_id
+
+    key = JobKey("default", "default", f"past-{number}")
+    return Attempt(
+        key=key,
+        number=1,
+        app_id=attempt_id(key, 1),
         scheduler=scheduler,
-        digest=digest(f"{number:x}"),
+        digest=f"lr1:sha256:{number:064x}",
         document={
             "scheduler": scheduler,
             "roles": [{"name": "main", "entrypoint": "sh", "args": ["-c", "true"]}],
         },
+        origin="/somewhere/else",
+        path=f"past-{number}.launcher.yaml",
+        actor="user@host",
+        created_at=1.7e9 + number,
+        started_at=1.7e9 + number,
+        ended_at=1.7e9 + number + 1,
         state="succeeded",
-        created_at=at,
-        started_at=at,
-        ended_at=at + 1,
     )
 
 
-def _runs(number: int, scheduler: str) -> AppRecord:
+def _runs(number: int, scheduler: str):
     """Return the row of an app that no job file made."""
-    at = 1.7e9 + number
-    times = {"created_at": at, "started_at": at, "ended_at": at + 1}
-    return AppRecord(scheduler, "launcher", f"run-{number}", name="run", state="succeeded", **times)
+    from launcher.state.records import AppRecord
+
+    made = 1.7e9 + number
+    return AppRecord(
+        scheduler,
+        "launcher",
+        f"run-{number}",
+        name="run",
+        state="succeeded",
+        created_at=made,
+        started_at=made,
+        ended_at=made + 1,
+    )
 
 
 def fill(count: int, scheduler: str = LOCAL) -> None:
     """Record `count` finished attempts with their apps, and `count` apps that no job file made."""
+    from launcher.state.records import of_attempt
+    from launcher.state.rows import from_attempt
+    from launcher.state.store import _RECORD, Store
+
     attempts = [_attempt(number, scheduler) for number in range(count)]
     with Store.open() as store:
         store._connection.execute("BEGIN")  # one commit: a durable one each would take minutes
