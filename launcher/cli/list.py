@@ -86,10 +86,8 @@ def run(args: Any, console: Console) -> int:
 def show_table(apps: Sequence[AppRecord], console: Console, *, in_full: bool) -> None:
     """Print apps, a line for each; the many of one job file that are alike share a line unless `in_full`."""
     from launcher.cli.render.apps import apps_table
-    from launcher.inventory import recorded
 
-    families = {} if in_full else recorded.families([app.app_id for app in apps])
-    console.print(apps_table(apps, families=families, color=console.color, columns=console.columns))
+    console.print(apps_table(apps, in_full=in_full, color=console.color, columns=console.columns))
 
 
 def _none(args: Any) -> str:

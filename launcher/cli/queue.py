@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from launcher.cli.render.values import fit, table
-from launcher.text import fold, memory, named, paint
+from launcher.text import FEW, fold, memory, named, paint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,9 +63,10 @@ def run(args: Any, console: Console) -> int:
 
 def as_text(tables: Tables, *, in_full: bool, color: bool, columns: int | None) -> str:
     """Return the tables as text, matrices folded unless `in_full`."""
-    from launcher.inventory.recorded import families as families_of
+    from launcher.inventory.recorded import apps
 
-    families = {} if in_full else families_of([each.ticket.app for each in tables.line])
+    known = {} if in_full or len(tables.line) <= FEW else apps(each.ticket.app for each in tables.line)
+    families = {app_id: app.job_file for app_id, app in known.items()}
     left, has = _cleared(tables), _machine(tables)
     return queue_text(has, tables, left, families=families, color=color, columns=columns)
 

@@ -256,9 +256,12 @@ def _project_of(found: Sequence[AppRecord]) -> str:
     if all(each.project == here for each in found):
         return here
     declared = declared_here()
-    files = recorded.files([each.app_id for each in found])
-    names = {each.app_id: files.get(each.app_id, ("", ""))[1].rpartition("/")[2] for each in found}
-    own = {each.project or "" for each in found if declared.get(names[each.app_id]) == each.project}
+    files = ((each, each.job_file) for each in found)
+    own = {
+        each.project or ""
+        for each, file in files
+        if file is not None and declared.get(file[1].rpartition("/")[2]) == each.project
+    }
     return own.pop() if len(own) == 1 else here
 
 

@@ -189,9 +189,7 @@ def matrix(name: str, project: str, target: str = "") -> Search[list[AppRecord]]
     for start in (f"{name}-", ""):
         with open_reader() as store:
             named = store.matching(f"{start}*", project=project, target=target or None, matrix=name)
-            found = [app for app in named if app.job]
-            files = store.files(_older(found))
-        family = _family(name, start, found, files)
+        family = _family(name, start, [app for app in named if app.job])
         if family and all((app.job or "").startswith(start) for app in family):
             break
     if not family:
@@ -204,27 +202,18 @@ def matrix(name: str, project: str, target: str = "") -> Search[list[AppRecord]]
 def held_matrix(name: str, project: str, held: Sequence[Attempt]) -> list[AppRecord]:
     """Return the attempts of a matrix that only engines know; see `matrix`."""
     found = with_newer({}, [attempt for attempt in held if attempt.key.project == project])
-    older = {*_older(held)}
-    files = {each.app_id: (each.origin, each.path) for each in held if each.app_id in older}
-    return _in_order(_family(name, f"{name}-", list(found.values()), files))
+    return _in_order(_family(name, f"{name}-", list(found.values())))
 
 
-def _older(found: Sequence[AppRecord | Attempt]) -> list[str]:
-    """Return the ids of attempts without a matrix on record: single jobs, or attempts of an older version."""
-    return [each.app_id for each in found if not each.matrix]
-
-
-def _family(
-    name: str, start: str, found: Sequence[AppRecord], files: Mapping[str, tuple[str, str]]
-) -> list[AppRecord]:
+def _family(name: str, start: str, found: Sequence[AppRecord]) -> list[AppRecord]:
     """The attempts among `found` that belong to a matrix, if the names of all of its jobs begin with `start`.
 
-    Args:
-        files: app id → origin and path of the job file, for attempts without a recorded matrix.
+    An attempt without a matrix on record is of a single job, or of an older version: its job file says.
     """
-    named_by = {place: declared(*place) for place in set(files.values())}
+    older = [app for app in found if not app.matrix]
+    named_by = {file: declared(*file) for app in older if (file := app.job_file) is not None}
     otherwise = name, f"{name}-"
-    of_app = {app.app_id: named_by.get(files.get(app.app_id, ("", ""))) or otherwise for app in found}
+    of_app = {app.app_id: (app.job_file and named_by[app.job_file]) or otherwise for app in older}
     of_app |= {app.app_id: (app.matrix, start) for app in found if app.matrix}
     family = [
         app

@@ -66,19 +66,6 @@ def apps(app_ids: Iterable[str]) -> dict[str, AppRecord]:
         return store.of_ids(app_ids)
 
 
-def files(app_ids: Collection[str]) -> dict[str, tuple[str, str]]:
-    """App id → origin and path of the job file; see `Attempt`. Apps without a job are left out."""
-    with open_reader() as store:
-        return store.files(app_ids)
-
-
-def families(app_ids: Collection[str]) -> dict[str, tuple[str, str]]:
-    """Return app id → its job file, for apps that a table folds; {} for a few apps."""
-    from launcher.text import FEW
-
-    return files(app_ids) if len(app_ids) > FEW else {}
-
-
 def attempt(app_id: str) -> Attempt | None:
     """The attempt of a job, with its document."""
     return attempts((app_id,)).get(app_id)

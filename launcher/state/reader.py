@@ -347,12 +347,6 @@ class Reader:
             clauses.append(f"({' OR '.join(of_each)})")
         return self._rows(_SINCE.format(where=" AND ".join(clauses)), values)
 
-    def files(self, app_ids: Collection[str]) -> dict[str, tuple[str, str]]:
-        """App id → origin and path of its job file; see `Attempt`. Apps without a job are left out."""
-        wanted = "json_each(?) CROSS JOIN attempts ON app_id = json_extract(value, '$[0]')"
-        sql = f"SELECT app_id, origin, attempts.path FROM {wanted}"
-        return {row[0]: row[1:] for row in self._rows(sql, (json_rows([app_id] for app_id in app_ids),))}
-
     def end_counts(self) -> list[tuple[str, str, str, str, int]]:
         """Project, target, scheduler and state of attempts that ended, with their number."""
         return self._rows(_END_COUNTS)

@@ -44,6 +44,8 @@ class AppRecord:
         output: address of its output folder, a path or the name of a volume; "" for none. It is made when the
             app starts.
         matrix: as in `Attempt`; "" where the app has none or its scheduler does not know it.
+        job_file: origin and path of its job file, as in `Attempt`; None where the app has no job, or its
+            scheduler does not know them.
         used: role → the use of its runs; "" → the use of processes that outlived their replica. Not read
             from the store.
         replicas, warnings: set by `Scheduler.record` only; not stored.
@@ -55,9 +57,9 @@ class AppRecord:
 
     __slots__ = (
         "abandoned", "actor", "app_id", "commit", "created_at", "digest", "ended_at", "exit_code", "images",
-        "in_use", "inputs_changed", "job", "logs_removed", "matrix", "message", "name", "num_restarts",
-        "number", "output", "output_digest", "own", "plan_id", "project", "replicas", "scheduler",
-        "session", "started_at", "state", "target", "used", "warnings",
+        "in_use", "inputs_changed", "job", "job_file", "logs_removed", "matrix", "message", "name",
+        "num_restarts", "number", "output", "output_digest", "own", "plan_id", "project", "replicas",
+        "scheduler", "session", "started_at", "state", "target", "used", "warnings",
     )  # fmt: skip
 
     def __init__(
@@ -79,6 +81,7 @@ class AppRecord:
         exit_code: int | None = None,
         output: str = "",
         matrix: str = "",
+        job_file: tuple[str, str] | None = None,
         commit: str = "",
         actor: str = "",
     ) -> None:
@@ -102,6 +105,7 @@ class AppRecord:
         self.inputs_changed = self.output_digest = ""
         self.output = output
         self.matrix = matrix
+        self.job_file = job_file
         self.commit = commit
         self.actor = actor
         self.num_restarts = 0
@@ -257,6 +261,7 @@ _SHARED = (
 def of_attempt(attempt: Attempt) -> AppRecord:
     """The record of an attempt, in its present state."""
     made = AppRecord(attempt.scheduler, attempt.key.session, attempt.app_id, key=attempt.key)
+    made.job_file = attempt.origin, attempt.path
     for name in _SHARED:
         setattr(made, name, getattr(attempt, name))
     return made

@@ -107,13 +107,17 @@ _FIELDS = tuple("commit" if name == "git_commit" else name for name in _PLAIN)  
 _SHORT = (
     "app_id", "scheduler", "session", "name", "project", "target", "job", "number", "digest", "plan_id",
     "git_commit", "actor", "state", "created_at", "started_at", "ended_at", "message", "exit_code", "output",
-    "matrix",
+    "matrix", "origin", "path",
 )  # fmt: skip
 _OF_ATTEMPT = {  # session: `session_of` in SQL
     "session": "CASE target WHEN 'default' THEN project ELSE project || '.' || target END",
     "name": "job",
+    "path": "attempts.path",  # json_each has a column `path`, too
 }
-_OF_APP = dict.fromkeys(("output", "matrix", "digest", "plan_id", "git_commit", "actor"), "''")
+_OF_APP = {
+    **dict.fromkeys(("output", "matrix", "digest", "plan_id", "git_commit", "actor"), "''"),
+    **dict.fromkeys(("origin", "path"), "NULL"),
+}
 
 ATTEMPT_RECORD = ", ".join(f"{_OF_ATTEMPT.get(name, name)} AS {name}" for name in _SHORT)
 """The columns to select from `attempts` for `to_record`."""
@@ -135,7 +139,8 @@ INSERT_APP = f"INTO apps ({', '.join(APP_COLUMNS)}) VALUES ({', '.join('?' * len
 def to_record(row: tuple[Any, ...]) -> AppRecord:
     """The record of a row with the columns of RECORD."""
     app_id, scheduler, session, name, project, target, job, number, digest, plan_id, *more = row
-    commit, actor, state, created_at, started_at, ended_at, message, exit_code, output, matrix = more
+    commit, actor, state, created_at, started_at, ended_at, message, exit_code, output, *rest = more
+    matrix, origin, path = rest
     return AppRecord(
         scheduler,
         session,
@@ -153,6 +158,7 @@ def to_record(row: tuple[Any, ...]) -> AppRecord:
         exit_code=exit_code,
         output=output,
         matrix=matrix,
+        job_file=None if path is None else (origin, path),
         commit=commit,
         actor=actor,
     )

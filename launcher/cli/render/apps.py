@@ -28,7 +28,7 @@ from launcher.text import cores, fold, memory, named, paint, plural, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from launcher.cli.render.values import Cell
@@ -55,20 +55,19 @@ _LEAST = 12  # reasons get no fewer columns
 def apps_table(
     apps: Sequence[AppRecord],
     *,
-    families: Mapping[str, Hashable] | None = None,
+    in_full: bool = False,
     color: bool,
     columns: int | None = None,
 ) -> str:
-    """Return a line per app; the apps of a large family in the same state share a line.
+    """Return a line per app; the many apps of one job file in the same state share a line unless `in_full`.
 
     Args:
-        families: app id → the family of the app, such as its job file.
         columns: width that lines fit if possible. If handles do not fit, app ids replace them; users copy
             both, so neither is ever cut.
     """
     lines = fold(
         apps,
-        family_of=lambda app: (families or {}).get(app.app_id),
+        family_of=lambda app: None if in_full else app.job_file,
         kind_of=lambda app: app.state,
         matters=lambda app: app.state in ("failed", "lost"),
     )

@@ -140,9 +140,7 @@ class Top(App[None]):
         here = self.jobs.app_here
         self._present = present
         self.jobs.jobs.limits = present.limits
-        self.jobs.jobs.show(
-            present.live, present.recent, self._filter, {} if self._in_full else present.families
-        )
+        self.jobs.jobs.show(present.live, present.recent, self._filter, in_full=self._in_full)
         self.jobs.changed(here.handle if here and self.jobs.cursor else "")
         for app in (*present.live, *present.recent):
             if app.handle in self.jobs.marks:

@@ -20,7 +20,6 @@ from launcher.cli.top.feed import Post
 from launcher.cli.top.widgets import ScreenLine, TextPane
 from launcher.errors import LauncherError
 from launcher.inventory.project import job_file
-from launcher.inventory.recorded import files
 from launcher.specs.jobkey import DEFAULT_TARGET
 from launcher.state.records import AppRecord
 
@@ -185,8 +184,7 @@ def run_command(
 
 def rerun(apps: Sequence[AppRecord], target: str) -> Sequence[str]:
     """The command line that runs jobs of one target again. Raises LauncherError where a file is not here."""
-    places = files([app.app_id for app in apps])
-    found = dict.fromkeys(job_file(*places[app.app_id]) for app in apps if app.app_id in places)
+    found = dict.fromkeys(job_file(*app.job_file) for app in apps if app.job_file is not None)
     jobs = dict.fromkeys(app.job or "" for app in apps)
     of_target = [] if target == DEFAULT_TARGET else ["--target", target]
     return [

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -116,7 +116,6 @@ class Present:
     Attributes:
         live: the apps that have not ended.
         recent: the apps that have ended since the places of ended apps were read, the last one first.
-        families: app id → job file, for rows of many apps.
         limits: app id → how often it may restart.
         asked: the ids of the apps that were read anew.
         turns: whether the turns may have changed.
@@ -124,7 +123,6 @@ class Present:
 
     live: Sequence[AppRecord]
     recent: Sequence[AppRecord]
-    families: Mapping[str, Hashable]
     limits: Mapping[str, int]
     asked: frozenset[str]
     turns: bool
@@ -199,7 +197,6 @@ class Feed(RequestThread):
         self._changes = _Changes()
         self._live: dict[str, AppRecord] = {}
         self._recent: dict[str, AppRecord] = {}
-        self._families: Mapping[str, Hashable] = {}
         self._limits: dict[str, int] = {}
         self._read_at = time.time()
         self._again = threading.Event()
@@ -213,7 +210,6 @@ class Feed(RequestThread):
         """Read the apps from the ledger."""
         self._changes.records()
         self._live = {app.handle: app for app in recorded.live()}
-        self._families = recorded.families([app.app_id for app in self._live.values()])
         return self._present(frozenset(), turns=False)
 
     def find(self, chosen: Filter, show: Callable[[object], None]) -> None:
@@ -255,7 +251,6 @@ class Feed(RequestThread):
         gone = [app for handle, app in self._live.items() if handle not in known]
         if gone or known.keys() != self._live.keys():
             self._live = {handle: self._live.get(handle, app) for handle, app in known.items()}
-            self._families = recorded.families([app.app_id for app in known.values()])
         self._ended(current(gone))
         newest = recorded.newest(_NEWEST)
         self._ended([app for app in newest if app.has_ended and (app.ended_at or 0.0) > self._read_at])
@@ -284,7 +279,6 @@ class Feed(RequestThread):
         return Present(
             live=[*self._live.values()],
             recent=[*self._recent.values()],
-            families=self._families,
             limits=dict(self._limits),
             asked=asked,
             turns=turns,

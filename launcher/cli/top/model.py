@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from launcher.cli.render.apps import ran_for
 from launcher.cli.render.values import ago, shortened, state_cell, text_of, width
@@ -77,13 +77,14 @@ class Jobs:
         live: Sequence[AppRecord],
         recent: Sequence[AppRecord],
         chosen: Filter,
-        families: Mapping[str, Hashable],
+        *,
+        in_full: bool,
     ) -> None:
-        """Take the present apps. `families`: app id → a value that is equal for apps that may share a row."""
+        """Take the present apps. `in_full`: the many apps of one job file have a row each."""
         shown = sorted(filter(chosen.takes, live), key=_order)
         self.live = fold(
             shown,
-            family_of=lambda app: families.get(app.app_id),
+            family_of=lambda app: None if in_full else app.job_file,
             kind_of=lambda app: (app.state, app.session),
             matters=lambda app: False,
         )

@@ -132,9 +132,10 @@ def test_a_table_of_apps_shows_the_first_failures_of_a_family_and_one_line_for_i
         AppRecord("local_cwd", "p", f"sweep-{n}-1-k3fwx", name=f"sweep-{n}", number=1, state=state)
         for n, state in enumerate(states)
     ]
-    files = {app.app_id: ("origin", "sweep.launcher.yaml") for app in apps}
-    lines = apps_table(apps, families=files, color=False, columns=columns).splitlines()
+    for app in apps:
+        app.job_file = "origin", "sweep.launcher.yaml"
+    lines = apps_table(apps, color=False, columns=columns).splitlines()
     assert sum("FAILED" in line for line in lines) == FEW + 1
     assert sum("QUEUED" in line and "and 99 more" in line for line in lines) == 1
     assert sum("RUNNING" in line for line in lines) == 2
-    assert len(apps_table(apps, color=False, columns=columns).splitlines()) == len(apps) + 1
+    assert len(apps_table(apps, in_full=True, color=False, columns=columns).splitlines()) == len(apps) + 1

@@ -37,13 +37,13 @@ def test_live_apps_are_in_order_of_project_target_state_and_age():
         app("b", target="cluster"),
         app("a", project="audio"),
     ]
-    jobs.show(live, [], Filter(), {})
+    jobs.show(live, [], Filter(), in_full=False)
     assert shown(jobs) == ["a", "b", "c", "d", "e", "f"]
 
 
 def test_apps_that_have_just_ended_come_before_the_pages_of_older_ones():
     jobs = Jobs()
-    jobs.show([app("live")], [app("new", "failed")], Filter(), {})
+    jobs.show([app("live")], [app("new", "failed")], Filter(), in_full=False)
     jobs.find(array("q", range(PAGE + 1)))
     assert len(jobs) == 2 + PAGE + 1
     assert [page for page, _ in jobs.unknown(0, 10)] == [0]
@@ -73,9 +73,10 @@ def test_a_filter_takes_apps_that_have_every_word_and_a_state_of_the_view():
 
 def test_many_apps_of_one_file_in_one_state_share_a_row():
     many = [app(f"sweep-{n}", "queued", at=float(n)) for n in range(FEW + 1)]
-    families = {each.app_id: ("origin", "sweep.launcher.yaml") for each in many}
+    for each in many:
+        each.job_file = "origin", "sweep.launcher.yaml"
     jobs = Jobs()
-    jobs.show([*many, app("sweep-99")], [], Filter(), families)
+    jobs.show([*many, app("sweep-99")], [], Filter(), in_full=False)
     assert [len(apps) for apps in jobs.live] == [1, FEW + 1]
     [_, name, state, *_] = cells(jobs.live[1], {}, 100.0)
     assert (name[0], state[0]) == (f"sweep-0@1 and {FEW} more", "QUEUED")
