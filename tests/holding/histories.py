@@ -163,6 +163,7 @@ HISTORIES = [
      ["stopping timeout", "ended failed timed out after 60 s"]),
     ("a %60", "go; a/0; @10; clock -30; @30; a/0=-143; quiet",
      ["stopping timeout", "ended failed timed out after 60 s"]),
+    ("a~1+5", "go; a/0; a/0=3; clock 3600; @3604; @3605; a/0; a/0=0; quiet", ["restart replica a/0 1 +5", DONE]),
     ("a~1A %60", "go; a/0; clock 3600; a/0=3; quiet; a/0; @3659; a/0=0; quiet", ["restart app a/0 1", DONE]),
     ("a %60", "go; a/0; clock 3600; requeued; go; a/0; @60; a/0=-143; quiet",
      ["stopping timeout", "ended failed timed out after 60 s"]),

@@ -329,6 +329,7 @@ def test_a_held_back_event_is_written_with_the_next_event(tmp_path: Path) -> Non
     writer.hold_back({"e": "one", "t": 5})
     assert not path.exists()
     assert writer.append({"e": "two"})
+    assert writer.is_written()
     one, two = read_events(path.read_bytes())
     assert (one["e"], one["t"], two["e"]) == ("one", 5, "two")
     assert two["t"] > 1e18  # ns

@@ -1,5 +1,7 @@
 """The use of runs: cores, JSON, and records of an older version."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from launcher.holding import use as uses
@@ -21,6 +23,23 @@ def test_the_duration_of_a_run_is_the_time_from_its_start_to_its_end():
     app, _ = play("a", "go; a/0; @2; a/0=0 use 3 1; quiet")
     assert (app.used["a"].wall_s, app.used["a"].cores) == (2.0, 2.0)
     assert app.replicas[0].use.cpu_s == 4.0
+
+
+@pytest.mark.parametrize(
+    ("highest", "floor", "peak", "measured"),
+    [(2000, 1000, 0, (2000, PROCESS)), (1000, 1000, 0, (0, "")), (2000, 1000, 7, (7, "cgroup"))],
+    ids=["a peak of its own", "no more than the process that forked it", "a peak of its cgroup"],
+)
+def test_the_memory_of_a_child_is_the_peak_of_its_cgroup_or_its_own(highest, floor, peak, measured):
+    child = SimpleNamespace(ru_utime=1.25, ru_stime=0.5, ru_maxrss=highest)
+    user_s, system_s, memory, source = uses.of_child(child, floor, peak)
+    unit = 1 if peak else uses._UNIT
+    assert (user_s, system_s, memory, source) == (1.25, 0.5, measured[0] * unit, measured[1])
+
+
+def test_the_use_of_processes_that_outlived_their_replica_has_no_memory():
+    assert uses.of_rest(0.25, 0.5) == [0.25, 0.5, 0, ""]
+    assert uses.of_rest(0.0004, 0.0004) == []
 
 
 def test_a_use_survives_its_round_trip_through_json():
