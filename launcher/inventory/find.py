@@ -256,11 +256,10 @@ def _project_of(found: Sequence[AppRecord]) -> str:
     if all(each.project == here for each in found):
         return here
     declared = declared_here()
-    files = ((each, each.job_file) for each in found)
     own = {
         each.project or ""
-        for each, file in files
-        if file is not None and declared.get(file[1].rpartition("/")[2]) == each.project
+        for each in found
+        if each.job_file and declared.get(each.job_file[1].rpartition("/")[2]) == each.project
     }
     return own.pop() if len(own) == 1 else here
 

@@ -211,7 +211,7 @@ def _family(name: str, start: str, found: Sequence[AppRecord]) -> list[AppRecord
     An attempt without a matrix on record is of a single job, or of an older version: its job file says.
     """
     older = [app for app in found if not app.matrix]
-    named_by = {file: declared(*file) for app in older if (file := app.job_file) is not None}
+    named_by = {file: declared(*file) for file in {app.job_file for app in older if app.job_file}}
     otherwise = name, f"{name}-"
     of_app = {app.app_id: (app.job_file and named_by[app.job_file]) or otherwise for app in older}
     of_app |= {app.app_id: (app.matrix, start) for app in found if app.matrix}

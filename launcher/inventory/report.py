@@ -235,8 +235,10 @@ def _chosen(choice: ReportChoice) -> tuple[set[Key] | None, list[AppRecord]]:
                 single.append(app)
             else:
                 keys.add(app.key)
-    with open_store(readonly=True) as store:
-        needs = {key: [(*key[:2], job) for job in jobs] for key, jobs in store.needs().items()}
+    needs: dict[Key, list[Key]] = {}
+    if any(word.startswith("+") or word.endswith("+") for word in choice.select):
+        with open_store(readonly=True) as store:
+            needs = {key: [(*key[:2], job) for job in jobs] for key, jobs in store.needs().items()}
     selected = find_each([word.strip("+") for word in choice.select], choice.target)
     for word, found in zip(choice.select, selected, strict=True):
         named = {app.key for app in found.apps if app.job}
