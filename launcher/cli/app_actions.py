@@ -35,6 +35,20 @@ def _print_result(
     console.print(apps_result(apps, problems, code))
 
 
+def _report(
+    app: AppRecord,
+    error: LauncherError,
+    among: Sequence[AppRecord],
+    problems: list[Problem],
+    console: Console,
+) -> None:
+    """Report the error of one of several apps, so that the others go on. Raises the error of a single app."""
+    if len(among) == 1:
+        raise error
+    console.error(error)
+    problems.append((app.handle, error))
+
+
 class Cancel:
     """`launcher cancel`: stop apps and every process that they started."""
 
@@ -119,10 +133,7 @@ def _inspected(apps: Sequence[AppRecord], problems: list[Problem], console: Cons
             is_known = len(apps) > 1 and app.state != "unknown"
             seen.append(app if is_known else inspect(app))
         except LauncherError as error:
-            if len(apps) == 1:
-                raise
-            console.error(error)
-            problems.append((app.handle, error))
+            _report(app, error, apps, problems, console)
     return seen
 
 
@@ -173,10 +184,7 @@ def _cancel_all(
             else:
                 stopped.append(app)
         except LauncherError as found:
-            if len(apps) == 1:
-                raise
-            console.error(found)
-            problems.append((app.handle, found))
+            _report(app, found, apps, problems, console)
     if stopped:
         from launcher.cli.render.apps import in_short
 
@@ -225,21 +233,16 @@ and app ids that it matches."""
         asked = _start(seen, console, always_asks=always_asks)
         started = {app.app_id for app in asked}
 
-        def report(app: AppRecord, error: LauncherError) -> None:
-            if len(apps) == 1:
-                raise error
-            console.error(error)
-            problems.append((app.handle, error))
-
         for app in seen:
             try:
                 if app.app_id not in started:
                     _say_why_not(app, console, is_picked=app.handle not in of_groups)
             except LauncherError as error:
-                report(app, error)
+                _report(app, error, apps, problems, console)
         for app in _show_starts(asked, console.aside() if args.json else console):
             problem = f"{app.handle} has left the line and not started within {_STARTED_S:g} s"
-            report(app, LauncherError(problem, hint=f"launcher status {app.app_id}"))
+            late = LauncherError(problem, hint=f"launcher status {app.app_id}")
+            _report(app, late, apps, problems, console)
         code = int(bool(problems))
         if args.json:
             from launcher.inventory.listing import current
