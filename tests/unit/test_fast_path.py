@@ -95,7 +95,6 @@ ON_BRANCH = {
     "launcher.jobfile.compile.project": "the defaults of components, for projects without any",
     "launcher.jobfile.format": "YAML for TOML files, and TOML for YAML files",
     "launcher.jobfile.compile.inputs": "workspaces and triggers, for jobs without them",
-    "launcher.jobfile.messages.foreign": "words of other tools, for files without an unknown field",
     "launcher.jobfile.messages.remedies": "components, for job files that have none",
     "launcher.jobfile.text.parse": "TOML for YAML files, and YAML for TOML files",
     "launcher.runner.config": "the signatures of components, for files without defaults for them",

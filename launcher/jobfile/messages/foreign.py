@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, reduce
 from typing import Any, NamedTuple
+
+import tomli
 
 from launcher.jobfile.messages.collector import spelt_alike
 from launcher.jobfile.model.types import compose_mount, cores
@@ -58,11 +61,8 @@ class Word(NamedTuple):
 @cache
 def words() -> Mapping[str, Mapping[str, Sequence[Word]]]:
     """Return kind of mapping → word → its meanings."""
-    from pkgutil import get_data
-
-    import tomli
-
-    tables = tomli.loads((get_data(__package__, "foreign.toml") or b"").decode())
+    with open(os.path.join(os.path.dirname(__file__), "foreign.toml"), "rb") as file:
+        tables = tomli.load(file)
     reasons = tables.pop("reasons")
 
     def meaning(row: Mapping[str, Any]) -> Word:

@@ -160,9 +160,7 @@ BY_HAND: Mapping[str, Schema] = {
     "resource": {"anyOf": [_of("Resources"), _TEXT]},
     "rerun_on": {
         "type": "array",
-        "items": {
-            "anyOf": [_of("FilesTrigger"), {"type": "string", "enum": ["every_apply"]}, dict(A_REFERENCE)]
-        },
+        "items": {"anyOf": [_of("FilesTrigger"), _EVERY_APPLY, dict(A_REFERENCE)]},
     },
     "needs": {"anyOf": [_NEEDS, _NEEDS_BY_NAME]},
     "depends_on": {"anyOf": [_NAMES, _BY_CONDITION]},
