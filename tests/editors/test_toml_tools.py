@@ -1,4 +1,4 @@
-"""taplo and tombi on TOML files, which name their schema in the first line; check-jsonschema on all."""
+"""taplo and tombi on TOML files, which name their schema in the first line."""
 
 import subprocess
 from codecs import BOM_UTF8
@@ -15,7 +15,6 @@ from tests.unit.jobfile.test_compile import FULL_TOML
 GOOD_FILES = ROOT / "tests" / "corpus" / "good"
 CORPUS = sorted(GOOD_FILES.rglob("*.launcher.toml"))
 EXAMPLES = sorted((ROOT / "examples").rglob("*.launcher.toml"))
-ALL_EXAMPLES = sorted((ROOT / "examples").rglob("*.launcher.*"))
 START = 'version = 1\nname = "a"\n[roles.main]\nentrypoint = "x"\n'
 
 

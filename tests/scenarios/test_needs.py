@@ -113,7 +113,6 @@ def test_a_failed_job_skips_its_dependents_until_it_succeeds(scenario, pipeline)
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_the_apply_that_is_named_can_be_typed_in_the_current_directory(scenario, pipeline):
     pipeline.write("train", "false", top="needs: [prepare]\ntargets: {prod: {description: other}}")
     for name in ("prepare", "evaluate"):
@@ -415,10 +414,6 @@ def test_applies_finish_the_work_after_random_kills_of_clients_and_supervisors(s
 
     Watchers are killed by tests/scenarios/docker/test_random_kills.py.
     """
-    kill_at_random(scenario, pipeline, seed)
-
-
-def kill_at_random(scenario, pipeline, seed):
     chance = random.Random(seed)
     folder = scenario.folder
     for job, needed in zip(JOBS, ("", "needs: [prepare]", "needs: [train]"), strict=True):

@@ -12,7 +12,6 @@ from tests.unit.jobfile.words import SCHEDULERS
 JOB = "== job.launcher.yaml\nversion: 1\nname: job\n"
 ROLE = "roles: {main: {entrypoint: x}}\n"
 CHILD = f"{JOB}extends: base.launcher.yaml\n{ROLE}"
-CHILD_OF_TOML = CHILD.replace("base.launcher.yaml", "base.launcher.toml")
 BASE = "== base.launcher.yaml\nversion: 1\nabstract: true\n"
 BASE_TOML = "== base.launcher.toml\nversion = 1\nabstract = true\n"
 JOBS = "== jobs.launcher.yaml\nversion: 1\n"
