@@ -68,6 +68,18 @@ def test_a_function_that_looks_at_a_file_without_noting_it_is_reported(file, tmp
     assert "os.lstat in looks.py: real_path" in watched(file)["strangers"]
 
 
+@pytest.mark.slow
+def test_a_data_file_outside_the_identity_of_the_code_is_reported(file, tmp_path, monkeypatch):
+    copy = shutil.copytree(ROOT / "launcher", tmp_path / "copy" / "launcher")
+    messages = copy / "jobfile" / "messages"
+    (messages / "foreign.toml").rename(messages / "foreign.txt")
+    module = messages / "foreign.py"
+    module.write_text(module.read_text().replace('"foreign.toml"', '"foreign.txt"'))
+    monkeypatch.setenv("PYTHONPATH", str(copy.parent))
+    file.write_text(FILE + "command: echo\n")
+    assert watched(file)["strangers"] == ["open in foreign.py: words"]
+
+
 def test_a_repeated_look_gets_the_first_answer(tmp_path):
     path = str(tmp_path / "file")
     with Notes(b"key") as notes:

@@ -13,6 +13,8 @@ from typing import Any
 
 from launcher import looks
 from launcher.jobfile import Environment, compile_files
+from launcher.jobfile.compile import compiled as kept
+from launcher.paths import IMPORT_ROOT
 from launcher.schedulers.registry import SchedulerRules
 
 LOOKS = ("stat", "lstat", "readlink", "access", "getcwd", "listdir", "scandir", "getlogin", "umask", "uname")
@@ -25,6 +27,10 @@ CODE = ("importlib", "ruamel")
 
 SETTINGS = "launcher/paths.py"
 """The place of LAUNCHER_HOME, which schedulers know: variables that are part of the key."""
+
+OWN = os.path.join(IMPORT_ROOT, "launcher", "")
+COVERED = {OWN + name for name, *_ in kept._modules(OWN, "")}
+"""Files of the package that the identity of the code covers, too."""
 
 strangers: set[str] = set()
 is_watching = False
@@ -46,6 +52,11 @@ def note(what: str) -> None:
     if not is_setting and not any(part in file for file in files for part in CODE):
         place = next(each for each in above if "launcher" in each.f_code.co_filename)
         strangers.add(f"{what} in {os.path.basename(place.f_code.co_filename)}: {place.f_code.co_name}")
+
+
+def audit(event: str, args: tuple[object, ...]) -> None:
+    if event in EVENTS and not (event == "open" and args[0] in COVERED):
+        note(event)
 
 
 def watched(name: str, function: Callable[..., object]) -> Callable[..., object]:
@@ -79,7 +90,7 @@ def compiled(path: str, arguments: dict[str, Any]) -> looks.Notes:
 def main() -> None:
     for name in LOOKS:
         setattr(os, name, watched(name, getattr(os, name)))
-    sys.addaudithook(lambda event, args: note(event) if event in EVENTS else None)
+    sys.addaudithook(audit)
     os.environ.__class__ = Environ
     asked: set[str] = set()
     for path in sys.argv[1:]:
