@@ -14,7 +14,6 @@ from launcher.apply.plans import make_plan
 from launcher.cli import jobs
 from launcher.cli.arguments import choose_format, duration, positive
 from launcher.cli.console import Console
-from launcher.cli.main import terminate_with_exception
 from launcher.cli.plan import (
     add_planning,
     choices_of,
@@ -111,7 +110,6 @@ def _add_progress(group: Any) -> None:
 def run(args: Any, console: Console) -> int:
     choose_format(args)
     _check_arguments(args)
-    terminate_with_exception()
     if jobs.is_saved_plan(args.files[0]):
         return _carry_out(partial(apply_plan, read_plan(args.files[0]), root=args.root), None, args, console)
     return _apply_files(args, console)
