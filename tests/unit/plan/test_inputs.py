@@ -12,7 +12,7 @@ from launcher.plan.reconcile import reconcile
 from launcher.specs.attempt import Attempt
 from launcher.specs.inputs import InputFiles
 from launcher.specs.launch import Launch
-from tests.unit.plan.world import ORIGIN, OWNER, attempt, job, lines, plan, world
+from tests.unit.plan.world import ORIGIN, attempt, job, lines, plan, world
 
 UNDER = "train.py changed while it waited or ran"
 
@@ -67,30 +67,6 @@ def test_a_running_attempt_goes_on_and_the_plan_has_a_note():
     assert (step.kind, step.stops) == ("keep", ())
     assert step.notes == ("out of date once it has ended: train.py changed since attempt 2",)
     assert not step.is_quiet
-
-
-@pytest.mark.parametrize("state", ["waiting", "queued"])
-def test_an_attempt_that_waits_is_withdrawn_and_made_anew(state: str):
-    made = plan(train("2"), attempt(train("1"), state, 2, owner=OWNER))
-    [step] = made.steps
-    assert (step.kind, step.number, [each.attempt for each in step.withdraws]) == ("rerun", 3, [2])
-    assert not step.destructive
-    assert plan(train("1"), attempt(train("1"), state, 2, owner=OWNER)).is_empty
-
-
-def test_a_success_whose_files_changed_under_it_is_not_current():
-    made = plan(train("1"), attempt(train("1"), "succeeded", 3, inputs_changed=UNDER))
-    [step] = made.steps
-    assert str(step.reasons[0]) == f"{UNDER} (attempt 3)"
-    assert (step.kind, step.edition) == ("rerun", 4)
-    assert "never comes to rest" in step.notes[0]
-
-
-def test_on_change_hold_holds_a_job_with_changed_inputs_and_rerun_starts_it():
-    held = plan(train("2", on_change="hold"), attempt(train("1"), "succeeded"))
-    assert (held.steps[0].kind, held.steps[0].blocked) == ("hold", "on_change_hold")
-    asked = plan(train("2", on_change="hold"), attempt(train("1"), "succeeded"), rerun=["train"])
-    assert asked.steps[0].kind == "rerun"
 
 
 # The digest that a user approves, and saved plans

@@ -9,7 +9,7 @@ from launcher.plan.codec import dumps, loads
 from launcher.plan.recheck import located, recheck
 from launcher.specs.inputs import combine
 from launcher.specs.launch import Launch, Trigger
-from tests.unit.plan.world import ORIGIN, attempt, job, lines, plan, world
+from tests.unit.plan.world import ORIGIN, attempt, job, plan, world
 
 CSV, LOG = Trigger("files", ("data/*.csv",)), Trigger("files", ("*.log",))
 EVERY = Trigger("every_apply")
@@ -19,31 +19,6 @@ def train(content: str = "1", *, rerun_on: tuple[Trigger, ...] = (CSV,), **field
     """Return a job that watches its data, which now holds `content`."""
     globs = {glob: content for trigger in rerun_on for glob in trigger.globs}
     return job("train", rerun_on=rerun_on, trigger_digest=combine(globs), **fields)
-
-
-def kind(launch: Launch, *attempts: Any, **choices: Any) -> str:
-    return plan(launch, *attempts, **choices).steps[0].kind
-
-
-def test_files_that_changed_since_the_success_run_the_job_again():
-    made = plan(train("2"), attempt(train("1"), "succeeded", 3))
-    assert lines(made) == [
-        "r   default/train: lifecycle.rerun_on[0] `data/*.csv` changed since attempt 3",
-        "Plan: 1 to re-run",
-    ]
-    assert made.steps[0].reasons[0].code == "trigger_fired"
-    assert made.steps[0].number == 4
-
-
-def test_max_attempts_does_not_bound_triggers():
-    launch = train("2", max_attempts=1)
-    last = attempt(train("1"), "succeeded", 5)
-    made = plan(launch, last)
-    assert made.steps[0].kind == "rerun"
-
-
-def test_a_disabled_job_stays_as_it_is():
-    assert kind(train("2", enabled=False), attempt(train("1"), "succeeded")) == "keep"
 
 
 # Saved plans
