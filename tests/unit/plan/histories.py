@@ -13,7 +13,7 @@ that keep a success. A line may go on in deeper lines. `{a|b}` stands for severa
 
 - A job, or several that are alike: its name, `v2` for another document than `v1`, needs (`needs=a,b`,
   `order=c` with `rerun: never`), `off`, `every` and `csv=N` for its triggers, `inputs=N`, fields of a
-  launch, policies. One in parentheses is in no file, one in brackets is not selected.
+  launch, policies, and last `edited=FILE,…`. One in parentheses is in no file, one in brackets not selected.
 - An attempt: its number, its state, and fields. `on=a.1,b.3/2`: it uses attempt 1 of a, and attempt 3 of b,
   which repeats edition 2. `held`: a process holds it, `busy`: a client is submitting it.
 - A step: its mark, its job, attempt and edition if it starts one, reasons, and all else that it says.
@@ -22,7 +22,7 @@ that keep a success. A line may go on in deeper lines. `{a|b}` stands for severa
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from launcher.dataclass import replace
 from launcher.plan.model import Plan
@@ -34,7 +34,7 @@ from tests.unit.plan.world import OWNER, attempt, job, plan
 
 HOLDER = "pid 99 on node1"
 _KEPT = r"= [^ ]+: attempt \d+ succeeded"
-_MARKS = ("=", "+", "-/+", "r", ">", "-", "!", "error:")
+_MARKS = ("=", "+", "-/+", "r", ">", "-", "!", "error:", "stale")
 _OF_LAUNCH = ("matrix", "unresolved")
 
 
@@ -59,21 +59,35 @@ def _expanded(block: str, at: int) -> str:
     return re.sub(r"{([^}]*)}", lambda each: each[1].split("|")[at], block)
 
 
-def planned(given: list[str]) -> Plan:
-    """Return the plan of a case."""
-    desired, others, attempts, choices = [], [], [], dict[str, Any]()
-    for line in given:
+class Given(NamedTuple):
+    """The jobs, attempts and choices of a case."""
+
+    desired: list[Launch]
+    others: list[Launch]
+    attempts: list[Attempt]
+    choices: dict[str, Any]
+
+    def plan(self) -> Plan:
+        return plan(self.desired, *self.attempts, others=self.others, **self.choices)
+
+
+def given(lines: list[str]) -> Given:
+    made = Given([], [], [], {})
+    for line in lines:
         if line.startswith("--"):
-            choices |= _options(line)
+            made.choices.update(_options(line))
             continue
         declared, _, recorded = line.partition(":")
-        for made in _jobs(declared.strip("()[] ")):
+        declared, _, files = declared.partition(" edited=")
+        for launch in _jobs(declared.strip("()[] ")):
             if declared[0] not in "([":
-                desired.append(made)
+                made.desired.append(launch)
             elif declared[0] == "[":
-                others.append(made)
-            attempts += [_attempt(made, each) for each in recorded.split(";") if each.strip()]
-    return plan(desired, *attempts, others=others, **choices)
+                made.others.append(launch)
+            if files:
+                made.choices.setdefault("edited", {})[launch.key] = tuple(files.split(","))
+            made.attempts.extend(_attempt(launch, each) for each in recorded.split(";") if each.strip())
+    return made
 
 
 def told(made: Plan) -> list[str]:

@@ -5,14 +5,12 @@ from typing import Any
 
 import pytest
 
-from launcher.plan.codec import dumps, loads
 from launcher.plan.model import Plan
-from launcher.plan.recheck import located, recheck
 from launcher.plan.reconcile import reconcile
 from launcher.specs.attempt import Attempt
 from launcher.specs.inputs import InputFiles
 from launcher.specs.launch import Launch
-from tests.unit.plan.world import ORIGIN, attempt, job, lines, plan, world
+from tests.unit.plan.world import attempt, job, lines, plan, world
 
 UNDER = "train.py changed while it waited or ran"
 
@@ -67,20 +65,3 @@ def test_a_running_attempt_goes_on_and_the_plan_has_a_note():
     assert (step.kind, step.stops) == ("keep", ())
     assert step.notes == ("out of date once it has ended: train.py changed since attempt 2",)
     assert not step.is_quiet
-
-
-# The digest that a user approves, and saved plans
-
-
-def saved(made: Plan) -> Plan:
-    stamped = made.stamped(plan_id="p1", created_at=100)
-    return located(loads(dumps(stamped)), root="/src", origin=ORIGIN)
-
-
-def test_a_job_that_was_kept_while_it_ran_stays_kept_once_it_has_succeeded():
-    other = job("other")
-    made = saved(plan([train("2"), other], attempt(train("1"), "running")))
-    ended = attempt(train("1"), "succeeded", inputs_changed=UNDER)
-    checked = recheck(made, world(ended), now=200)
-    assert not checked.stale
-    assert {step.key.job: step.kind for step in checked.plan.steps} == {"train": "keep", "other": "create"}

@@ -4,7 +4,7 @@ import pytest
 
 from launcher.errors import UsageError
 from launcher.plan.reconcile import reconcile
-from tests.unit.plan.histories import cases, planned, told
+from tests.unit.plan.histories import cases, given, told
 from tests.unit.plan.world import attempt, job, lines, plan, world
 
 CASES = cases(r"""
@@ -161,6 +161,9 @@ a job of another repository is a problem
 files that changed since the success run the job again
   train csv=2 max_attempts=1: 3 succeeded csv=1
   r train #4: lifecycle.rerun_on[0] `*.csv` changed since attempt 3
+every_apply runs a finished job again
+  train every: 1 succeeded
+  r train #2/1: lifecycle.rerun_on[0] = "every_apply"
 a disabled job is not run again by its triggers
   train csv=2 off: 3 succeeded csv=1
   = train: enabled = false
@@ -181,6 +184,12 @@ a success whose files changed under it is not current
 on_change: hold holds a job with changed inputs
   train inputs=2 on_change=hold: 1 succeeded inputs=1
   ! train: the files are not those of attempt 1; lifecycle.on_change = "hold" · blocked: on_change_hold
+edited files of a kept job are reported
+  train edited=a.py,b.py: 1 succeeded
+  = train: attempt 1 succeeded; a.py, b.py differ from what ran
+on_edit: rerun runs an edited job again, and on_change: hold holds it
+  train on_edit=rerun on_change={replace|hold} edited=a.py: 1 succeeded
+  {r train #2|! train}: a.py differs from what ran{|; lifecycle.on_change = "hold" · blocked: on_change_hold}
 --rerun starts a job with changed inputs that on_change holds
   train inputs=2 on_change=hold: 1 succeeded inputs=1
   --rerun train
@@ -214,8 +223,8 @@ a job in line is made anew when its need runs again
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_plan_for_a_job(case: str) -> None:
-    given, steps = CASES[case]
-    assert told(planned(given)) == steps
+    lines, steps = CASES[case]
+    assert told(given(lines).plan()) == steps
 
 
 @pytest.mark.parametrize(("seen", "mark"), [(1, "r"), (2, "r"), (3, "!"), (4, "!")])
