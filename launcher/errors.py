@@ -65,7 +65,7 @@ class Interruption(BaseException):
 
 
 class Terminated(Interruption):
-    """SIGTERM was received by a command that turns the signal into this exception (`launcher.cli.main`)."""
+    """SIGTERM was received by a command, which turns the signal into this exception (`launcher.cli.main`)."""
 
 
 class UsageError(LauncherError):

@@ -142,9 +142,9 @@ def held(pid: int) -> Iterator[None]:
         libc.ptrace(_PTRACE_DETACH, pid, None, None)
 
 
-def until_it_waits(pid: int) -> None:
-    """Wait until a process sleeps in poll: its handlers are set then, and it waits for an app."""
-    while b"poll" not in _read(pid, "wchan"):
+def until_it_waits(pid: int, sleep: bytes = b"poll") -> None:
+    """Wait until a process sleeps in poll, or as told: its handlers are set then, and it waits for an app."""
+    while sleep not in _read(pid, "wchan"):
         pass
 
 

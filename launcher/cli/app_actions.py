@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from launcher.cli.arguments import add_apps, duration
-from launcher.cli.main import terminate_with_exception
 from launcher.errors import NOT_SUCCEEDED, BlockedError, LauncherError, UsageError
 from launcher.state.records import WAITING
 from launcher.text import FEW, plural, with_cause
@@ -88,7 +87,6 @@ the others are stopped all the same, and the exit code is 1."""
         """Cancel apps. `always_asks`: whether to ask also before a single app is stopped."""
         from launcher.inventory.listing import current
 
-        terminate_with_exception()
         apps, of_groups = _chosen(args)
         problems: list[Problem] = []
         seen = _inspected(apps, problems, console)
@@ -370,7 +368,6 @@ Exit codes: 0 all have succeeded, 5 one has not, or has not ended in time,
         from launcher.inventory.status import wait_for, wait_for_all
 
         outages.report = console.note
-        terminate_with_exception()
         apps, _ = _chosen(args)
         shown = console.aside() if args.json else console
         seen: list[AppRecord] = []

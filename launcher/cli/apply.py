@@ -12,9 +12,8 @@ from launcher.apply.approval import check_approved, check_secrets
 from launcher.apply.events import Result
 from launcher.apply.plans import make_plan
 from launcher.cli import jobs
-from launcher.cli.arguments import choose_format, duration, positive
+from launcher.cli.arguments import choose_format, duration, positive, refuse
 from launcher.cli.console import Console
-from launcher.cli.main import terminate_with_exception
 from launcher.cli.plan import (
     add_planning,
     choices_of,
@@ -111,7 +110,6 @@ def _add_progress(group: Any) -> None:
 def run(args: Any, console: Console) -> int:
     choose_format(args)
     _check_arguments(args)
-    terminate_with_exception()
     if jobs.is_saved_plan(args.files[0]):
         return _carry_out(partial(apply_plan, read_plan(args.files[0]), root=args.root), None, args, console)
     return _apply_files(args, console)
@@ -123,27 +121,11 @@ def _check_arguments(args: Any) -> None:
             raise UsageError(
                 "apply takes job files, or one saved plan", hint="apply the saved plan by itself"
             )
-        for name in (
-            "var",
-            "var_file",
-            "target",
-            "allow_dirty",
-            "no_components",
-            "no_env_vars",
-            "strict",
-            "select",
-            "rerun",
-            "retry_failed",
-            "prune",
-            "take_over",
-            "check",
-            "approved",
-        ):
-            if getattr(args, name):
-                raise UsageError(
-                    f"--{name.replace('_', '-')} has no effect on a saved plan",
-                    hint="pass it to `launcher plan`",
-                )
+        of_files = "var var_file target allow_dirty no_components no_env_vars strict"
+        of_planning = "select rerun retry_failed prune take_over check approved"
+        refuse(
+            args, f"{of_files} {of_planning}", "has no effect on a saved plan", "pass it to `launcher plan`"
+        )
     elif args.root is not None:
         raise UsageError("--root is only for saved plans")
     _receivers(args)

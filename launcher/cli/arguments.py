@@ -293,6 +293,13 @@ def choose_format(args: Any) -> None:
     args.json = args.format == "json"
 
 
+def refuse(args: Any, dests: str, problem: str, hint: str) -> None:
+    """Raise UsageError for the first option that was given among those with these attributes of `Values`."""
+    for dest in dests.split():
+        if getattr(args, dest):
+            raise UsageError(f"--{dest.replace('_', '-')} {problem}", hint=hint)
+
+
 # Functions for `type=`. Each raises ValueError with a text for the user.
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from launcher.cli.arguments import add_target, attempts, count, moment
-from launcher.cli.main import terminate_with_exception
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,8 +68,6 @@ def add_arguments(parser: Any) -> None:
 def run(args: Any, console: Console) -> int:
     from launcher.inventory.find import find_all
 
-    if args.follow:
-        terminate_with_exception()
     if args.regex is not None:
         from launcher.errors import UsageError
         from launcher.schedulers.logs import LineSearch

@@ -132,6 +132,7 @@ TERMINATED = 143
 
 def main(argv: Sequence[str]) -> int:
     """Run the command line `argv` (without the program's name) and return its exit code."""
+    _terminate_with_exception()
     console = Console()
     try:
         code = dispatch(argv, console)
@@ -174,11 +175,8 @@ def _check_umask() -> None:
         raise LauncherError(problem, hint="umask 022")
 
 
-def terminate_with_exception() -> None:
-    """Make SIGTERM raise Terminated in the main thread, so that `finally` blocks run.
-
-    Without effect in another thread: there, `top` runs commands, and handles signals itself.
-    """
+def _terminate_with_exception() -> None:
+    """Make SIGTERM raise Terminated in the main thread, so that `finally` blocks run."""
     import _signal  # type: ignore[import-not-found]  # `signal` loads enum
 
     def terminated(number: int, frame: object) -> NoReturn:
@@ -186,7 +184,7 @@ def terminate_with_exception() -> None:
 
     try:
         _signal.signal(_signal.SIGTERM, terminated)
-    except ValueError:  # Python raises this in other threads
+    except ValueError:  # a program runs this command line in another thread
         pass
 
 

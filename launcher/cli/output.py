@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from launcher.cli.arguments import add_app
-from launcher.cli.main import terminate_with_exception
 from launcher.inventory.find import find_app
 from launcher.inventory.outputs import copy_output, output_of
 from launcher.text import plural
@@ -41,7 +40,6 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    terminate_with_exception()
     app = find_app(args.app, args.target)
     found = output_of(app)
     attempt = found.attempt

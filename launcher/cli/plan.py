@@ -15,7 +15,7 @@ from launcher import ci_environment, paths
 from launcher.apply.approval import check_plan
 from launcher.apply.plans import make_plan
 from launcher.cli import jobs
-from launcher.cli.arguments import choose_format, count, several_of
+from launcher.cli.arguments import choose_format, count, refuse, several_of
 from launcher.cli.console import Console, write_text
 from launcher.cli.render.plan_text import plan_text
 from launcher.errors import JobFileError, UsageError
@@ -195,26 +195,13 @@ def _check_arguments(args: Any) -> None:
             raise UsageError(f"{option} takes a file", hint="`launcher plan --json` prints it to stdout")
     if args.offline and args.base is None:
         raise UsageError("--offline needs --base", hint="--base origin/main --offline")
-    of_world = (
-        "out",
-        "json_into",
-        "show_request",
-        "explain",
-        "fail_on",
-        "rerun",
-        "retry_failed",
-        "prune",
-        "check",
-    )
-    for name in of_world:
-        if args.offline and getattr(args, name):
-            raise UsageError(f"--{name.replace('_', '-')} has no effect with --offline", hint="leave one out")
+    if args.offline:
+        of_world = "out json_into show_request explain fail_on rerun retry_failed prune check"
+        refuse(args, of_world, "has no effect with --offline", "leave one out")
     if args.explain is None:
         return
-    for name in ("out", "json_into", "show_request", "detailed_exitcode", "fail_on", "check"):
-        if getattr(args, name):
-            option = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{option} has no effect with --explain", hint="leave one of them out")
+    of_plans = "out json_into show_request detailed_exitcode fail_on check"
+    refuse(args, of_plans, "has no effect with --explain", "leave one of them out")
     if args.format not in ("text", "json"):
         raise UsageError(f"--explain cannot be shown as {args.format}", hint="choose text or json")
 

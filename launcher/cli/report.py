@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.cli.arguments import add_project, add_target, moment, size
 from launcher.cli.console import write_text
-from launcher.cli.main import terminate_with_exception
 from launcher.cli.render.markdown import MAX_BYTES
 from launcher.cli.render.report_html import BYTES_PER_APP, LEAST_BYTES, report_html
 from launcher.cli.render.report_text import report_json, report_markdown
@@ -69,7 +68,6 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any, console: Console) -> int:
     _check_arguments(args)
-    terminate_with_exception()
     most = args.max_bytes or (MAX_BYTES if args.markdown else _DEFAULT_BYTES)
     since = args.since
     if since is None and not args.apps and not args.select:

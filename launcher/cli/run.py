@@ -19,7 +19,6 @@ from launcher.cli import jobs
 from launcher.cli.console import Console
 from launcher.cli.live_display import LiveDisplay
 from launcher.cli.log_reader import LogRequest, display, note, show
-from launcher.cli.main import terminate_with_exception
 from launcher.cli.render.apps import status_json
 from launcher.cli.render.log_lines import prefixes
 from launcher.errors import NOT_SUCCEEDED, SchedulerError, Terminated, UsageError
@@ -139,7 +138,6 @@ def _submit(info: Any, name: str, args: Any, runner: Runner, console: Console) -
         request = {"scheduler": info.scheduler, "request": repr(info)}
         console.print(dumps(request, indent=2, ensure_ascii=False) if args.json else repr(info))
         return 0
-    terminate_with_exception()
     try:
         handle, code = _run(info, name, args, runner, console.aside() if args.json else console)
     except (KeyboardInterrupt, Terminated):

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 from launcher.cli.console import Console
 from launcher.cli.live_display import LiveDisplay
-from launcher.cli.main import terminate_with_exception
 from launcher.cli.render.apps import apps_table, in_short, ran_for, status_json, status_text
 from launcher.cli.render.values import state_cell
 from launcher.errors import NOT_SUCCEEDED, LauncherError, SchedulerError
@@ -39,7 +38,6 @@ def watch(first: Sequence[AppRecord], more: More, console: Console, *, as_json: 
     Returns 0 if all have succeeded, else 5; 1 if the schedulers of some could not be reached.
     Raises LauncherError if there is only one app, and its scheduler cannot be reached.
     """
-    terminate_with_exception()
     apps = {app.handle: app for app in first}
     if console.err_is_screen:
         with LiveDisplay(console) as display:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -219,37 +219,44 @@ def _plan(data: Mapping[str, Any]) -> Plan:
 def _to_step(job: Mapping[str, Any]) -> Step:
     key = JobKey(**job["key"])
     launch = job.get("launch", {})
+    lists: dict[str, Any] = {
+        name: tuple(map(make, job.get(name, ()))) for name, make in _LISTS_OF_STEP.items()
+    }
     return Step(
         key=key,
         kind=job["action"],
-        reasons=tuple(Reason(**reason) for reason in job["reasons"]),
-        changes=tuple(Change(**change) for change in job.get("changes", ())),
         launch=_to_launch(key, launch) if launch else None,
         document=launch.get("document", {}),
         digest=launch.get("digest", ""),
         number=job.get("attempt", 0),
-        edition=job.get("edition", 0),
-        needs=tuple(
-            StoodOn(need["job"], need["attempt"], need["edition"], need["app_id"], need["scheduler"])
-            for need in job.get("needs", ())
-        ),
-        after=tuple(job.get("after", ())),
-        withdraws=tuple(map(_to_guard, job.get("withdraws", ()))),
-        stops=tuple(map(_to_guard, job.get("stops", ()))),
-        leftovers=tuple(map(_to_guard, job.get("leftovers", ()))),
         guard=_to_guard(job["guard"]),
-        consented=job.get("consented", False),
-        blocked=job.get("blocked"),
-        waits_for=job.get("waits_for", ""),
-        edited=tuple(job.get("edited", ())),
-        notes=tuple(job.get("notes", ())),
-        place=job.get("place", 0),
         estimate=to_estimate(job["estimate"]) if "estimate" in job else None,
+        **lists,
+        **_known(job, "edition consented blocked waits_for place"),
     )
+
+
+def _known(data: Mapping[str, Any], names: str) -> dict[str, Any]:
+    """Return the fields that are there; the others keep their defaults."""
+    return {name: data[name] for name in names.split() if name in data}
+
+
+def _to_need(need: Mapping[str, Any]) -> StoodOn:
+    return StoodOn(**{"number" if name == "attempt" else name: value for name, value in need.items()})
 
 
 def _to_guard(guard: Mapping[str, Any]) -> Guard:
     return Guard(**{"edition": guard["attempt"], **guard})
+
+
+_LISTS_OF_STEP: Mapping[str, Callable[[Any], Any]] = {
+    "reasons": lambda reason: Reason(**reason),
+    "changes": lambda change: Change(**change),
+    "needs": _to_need,
+    **dict.fromkeys(("withdraws", "stops", "leftovers"), _to_guard),
+    **dict.fromkeys(("after", "edited", "notes"), str),
+}
+"""The fields of a step with several values, each with the function that makes one."""
 
 
 def _to_launch(key: JobKey, launch: Mapping[str, Any]) -> Launch:
@@ -262,26 +269,18 @@ def _to_launch(key: JobKey, launch: Mapping[str, Any]) -> Launch:
         key=key,
         app=canonical.app_from_document(document, launch["app"], launch.get("metadata", {})),
         scheduler=document["scheduler"],
-        cfg=document.get("cfg", {}),
-        timeout_s=document.get("timeout_s"),
         workspace=canonical.to_workspace(document.get("workspace")),
         lifecycle=Lifecycle(**{**policies, "rerun_on": tuple(triggers)}),
         needs=tuple(Need(job, "rerun" not in how) for job, how in launch.get("needs", {}).items()),
-        unresolved=launch.get("unresolved", {}),
-        matrix=launch.get("matrix", ""),
-        max_parallel=launch.get("max_parallel"),
         caps=Caps(**launch.get("caps", {})),
         budget=Budget(**launch.get("budget", {})),
         notify=tuple(map(from_json, launch.get("notify", ()))),
-        review_digest=launch.get("review_digest", ""),
-        trigger_digest=launch.get("trigger_digest", ""),
         inputs=tuple(launch.get("inputs", ())),
-        inputs_digest=launch.get("inputs_digest", ""),
-        enabled=launch["enabled"],
-        description=launch.get("description", ""),
         root="",
         file=launch["path"],
-        origin=launch["origin"],
+        **_known(document, "cfg timeout_s"),
+        **_known(launch, "unresolved matrix max_parallel review_digest trigger_digest inputs_digest enabled"),
+        **_known(launch, "description origin"),
     )
 
 

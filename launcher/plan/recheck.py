@@ -160,8 +160,8 @@ def _today(step: Step, plan: Plan, grounds: Grounds, asked: Collection[JobKey]) 
         document=step.document,
         digest=step.digest,
         grounds=grounds.of(step.launch),
-        # A job that was kept while it ran stays kept once it has succeeded; only starts are hashed again.
-        judges_inputs=step.has_effects,
+        # A job that was kept while it ran stays kept once it has succeeded.
+        judges_inputs=step.kind != "keep",
         files=grounds.snapshot.inputs,
         edited=step.edited,
     )
@@ -169,7 +169,7 @@ def _today(step: Step, plan: Plan, grounds: Grounds, asked: Collection[JobKey]) 
         return _own_today(step, desired, latest, grounds.snapshot), None
     if not plan.selection.take_over and has_other_origin(step.launch, latest):
         return step, _moved(step, latest)
-    launch = step.launch if step.has_effects else _untriggered(step.launch)
+    launch = _untriggered(step.launch) if step.kind == "keep" else step.launch
     retry = plan.selection.retry_failed
     desired = replace(desired, launch=launch, rerun=step.key in asked, retry_failed=retry)
     if step.blocked in LACKING:  # still lacking: the plan may not be applied

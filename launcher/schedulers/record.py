@@ -119,7 +119,7 @@ def reserved(attempt: Attempt) -> dict[str, Any]:
     recorded = attempt.to_json()
     if attempt.number:
         return recorded
-    return {**recorded, "key": None, "name": attempt.key.job, "session": attempt.key.session}
+    return {**recorded, "key": None, "name": attempt.key.job, "session": attempt.session}
 
 
 def name_of(recorded: Recorded) -> str:

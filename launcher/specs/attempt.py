@@ -225,9 +225,14 @@ class Attempt:
             object.__setattr__(self, "edition", self.number)
 
     @property
+    def session(self) -> str:
+        """The session in its handle."""
+        return self.key.session
+
+    @property
     def handle(self) -> str:
         """`SCHEDULER://SESSION/APP_ID`, as `parse_app_handle` takes it apart."""
-        return f"{self.scheduler}://{self.key.session}/{self.app_id}"
+        return f"{self.scheduler}://{self.session}/{self.app_id}"
 
     @property
     def is_live(self) -> bool:

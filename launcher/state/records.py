@@ -260,7 +260,7 @@ _SHARED = (
 
 def of_attempt(attempt: Attempt) -> AppRecord:
     """The record of an attempt, in its present state."""
-    made = AppRecord(attempt.scheduler, attempt.key.session, attempt.app_id, key=attempt.key)
+    made = AppRecord(attempt.scheduler, attempt.session, attempt.app_id, key=attempt.key)
     made.job_file = attempt.origin, attempt.path
     for name in _SHARED:
         setattr(made, name, getattr(attempt, name))

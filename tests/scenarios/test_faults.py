@@ -155,57 +155,57 @@ def test_a_umask_that_takes_rights_of_the_owner_is_refused_by_name(scenario, mas
     assert not scenario.home.exists() or list(scenario.home.iterdir()) == []
 
 
+def on_small_disk(scenario, size, script, *args):
+    """Return the words that a shell script prints where the state folder is a disk of that size.
+
+    The script has `launcher` as a function, and `fill`, which leaves no room on the disk.
+    """
+    head = f"""
+mount -t tmpfs -o mode=700,size={size} none "$LAUNCHER_HOME" || exit 99
+launcher() {{ {sys.executable} -m launcher "$@" >&2; }}
+fill() {{ cat /dev/zero >"$LAUNCHER_HOME/filler" 2>/dev/null; }}
+"""
+    unshare = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"])]
+    scenario.home.mkdir()
+    argv = [*unshare, "sh", "-c", head + script, "sh", *map(str, args)]
+    got = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    if not got.stdout.strip():
+        pytest.skip(f"no small file system to be had here: {got.stderr.strip()}")
+    assert "Traceback" not in got.stderr
+    return got.stdout.split(), got.stderr
+
+
 FULL_DISK = """
-mount -t tmpfs -o mode=700,size=256k none "$LAUNCHER_HOME" || exit 99
-cat /dev/zero >"$LAUNCHER_HOME/filler" 2>/dev/null
-{launcher} apply "$1" --yes --wait >&2; echo "$?"
+fill
+launcher apply "$1" --yes --wait; echo "$?"
 rm "$LAUNCHER_HOME/filler"
 mount -o remount,size=64m "$LAUNCHER_HOME"
-{launcher} apply "$1" --yes --wait >&2; echo "$?"
+launcher apply "$1" --yes --wait; echo "$?"
 """
 
 
 def test_a_full_state_folder_is_one_clear_error_and_leaves_no_half_made_app(scenario):
-    unshare = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"])]
-    scenario.home.mkdir()
     runs = scenario.folder / "runs"
-    script = FULL_DISK.format(launcher=f"{sys.executable} -m launcher")
-    got = subprocess.run(
-        [*unshare, "sh", "-c", script, "sh", scenario.job(f"echo run >>{runs}")],
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    if not got.stdout.strip():
-        pytest.skip(f"no small file system to be had here: {got.stderr.strip()}")
-    assert got.stdout.split() == ["1", "0"], got.stderr
-    assert "Traceback" not in got.stderr
-    one_message(got.stderr)
+    codes, err = on_small_disk(scenario, "256k", FULL_DISK, scenario.job(f"echo run >>{runs}"))
+    assert codes == ["1", "0"], err
+    one_message(err)
     assert runs.read_text() == "run\n"
 
 
 FULL_DURING_A_RUN = """
-mount -t tmpfs -o mode=700,size=4m none "$LAUNCHER_HOME" || exit 99
-{launcher} apply "$1" --yes >&2
-cat /dev/zero >"$LAUNCHER_HOME/filler" 2>/dev/null
+launcher apply "$1" --yes
+fill
 touch "$2"
-{launcher} wait job >&2; echo "$?"
+launcher wait job; echo "$?"
 cat "$LAUNCHER_HOME"/local/apps/*/events.jsonl | grep -c -e '"e":"exit"' -e '"e":"ended"'
 """
 
 
 def test_an_app_whose_disk_fills_up_while_it_runs_records_its_end(scenario):
-    unshare = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"])]
-    scenario.home.mkdir()
     gate = scenario.folder / "gate"
     file = scenario.job(f"until [ -e {gate} ]; do sleep 0.05; done; exit 3", replicas=40)
-    script = FULL_DURING_A_RUN.format(launcher=f"{sys.executable} -m launcher")
-    got = subprocess.run(
-        [*unshare, "sh", "-c", script, "sh", file, gate],
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    if not got.stdout.strip():
-        pytest.skip(f"no small file system to be had here: {got.stderr.strip()}")
-    assert got.stdout.split() == ["5", "41"], got.stderr
-    assert "Traceback" not in got.stderr
+    found, err = on_small_disk(scenario, "4m", FULL_DURING_A_RUN, file, gate)
+    assert found == ["5", "41"], err
 
 
 def test_a_job_that_succeeded_does_not_run_again_when_the_ledger_is_damaged(scenario):

@@ -227,22 +227,6 @@ def test_an_apply_does_not_wait_for_jobs_behind_a_job_whose_holder_has_died(scen
     assert pipeline.ran() == list(JOBS)
 
 
-@pytest.mark.slow
-def test_a_changed_waiting_job_is_withdrawn_and_submitted_again(scenario, pipeline):
-    scenario.apply(".")
-    pipeline.write("train", "true; true", top="needs: [prepare]")
-    scenario.apply(".")
-    states = {job: [each.state for each in scenario.attempts(job)] for job in JOBS}
-    assert states == {
-        "prepare": ["running"],
-        "train": ["skipped", "waiting"],
-        "evaluate": ["skipped", "waiting"],
-    }
-    pipeline.open()
-    scenario.run_to_end(".")
-    assert pipeline.ran() == list(JOBS)
-
-
 def test_a_job_reads_the_output_folder_of_every_job_of_a_matrix(scenario):
     """LAUNCHER_NEEDS has the folders as the program sees them."""
     matrix = "matrix: {lr: [1, 3, 2]}"
@@ -284,27 +268,19 @@ def test_a_waiting_attempt_whose_supervisor_was_killed_is_resumed_under_its_numb
 
 
 @pytest.mark.slow
-def test_a_wait_for_a_job_whose_holder_has_died_ends_and_names_the_apply_that_starts_it(scenario, pipeline):
+@pytest.mark.parametrize("dies", ["before", "meanwhile"])
+def test_a_wait_for_a_job_whose_holder_dies_ends_and_names_the_apply_that_starts_it(scenario, pipeline, dies):
     scenario.apply(".")
     [train] = scenario.attempts("train")
     pid = scenario.supervisors()[train.app_id]
+    waiting = None
+    if dies == "meanwhile":
+        waiting = scenario.start("wait", "train", "--timeout", "60s")
+        with pytest.raises(subprocess.TimeoutExpired):
+            waiting.wait(3)
     processes.kill([pid])
     assert processes.gone([pid], timeout_s=20)
-    waited = scenario.launcher("wait", "train", "--timeout", "60s", code=5, timeout_s=30)
-    assert "the process that would start it has died: launcher apply train.launcher.yaml" in waited.out
-    scenario.apply(".")
-    pipeline.finish()
-
-
-@pytest.mark.slow
-def test_a_wait_ends_and_names_the_apply_where_the_holder_of_its_job_dies_meanwhile(scenario, pipeline):
-    scenario.apply(".")
-    [train] = scenario.attempts("train")
-    waiting = scenario.start("wait", "train", "--timeout", "60s")
-    pid = scenario.supervisors()[train.app_id]
-    with pytest.raises(subprocess.TimeoutExpired):
-        waiting.wait(3)
-    processes.kill([pid])
+    waiting = waiting or scenario.start("wait", "train", "--timeout", "60s")
     out, _ = waiting.communicate(timeout=30)
     assert waiting.returncode == 5
     assert "the process that would start it has died: launcher apply train.launcher.yaml" in out

@@ -330,7 +330,7 @@ def attempt_labels(attempt: Attempt, owner: Owner | None = None) -> dict[str, st
         "output-volume": attempt.output,
     }
     facts = {
-        **_common(attempt.app_id, attempt.key.session, attempt.key.job, attempt.document, attempt.metadata),
+        **_common(attempt.app_id, attempt.session, attempt.key.job, attempt.document, attempt.metadata),
         "project": attempt.key.project,
         "target": attempt.key.target,
         "job": attempt.key.job,

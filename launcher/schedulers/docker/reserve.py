@@ -83,7 +83,7 @@ class DockerReservation(BackendReservation):
         attempt, engine, lock = self.attempt, self._engine, self.lock
         of_needs = outputs.sources_of_needs(attempt, engine.host)
         found = outputs.sources(attempt, of_needs)
-        job = build_request(app, cfg, attempt.app_id, session=attempt.key.session, outputs=found)
+        job = build_request(app, cfg, attempt.app_id, session=attempt.session, outputs=found)
         job.needs = of_needs
         for each in job.containers:
             each.kwargs["environment"] = {**each.kwargs["environment"], **attempt.variables}

@@ -215,7 +215,7 @@ class LocalReservation(BackendReservation):
 
     def create(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
         folders, attempt = self._submitter.outputs, self.attempt
-        request = self.request or self._request_of(app, cfg, attempt.key.session)
+        request = self.request or self._request_of(app, cfg, attempt.session)
         bound = bind_request(request, attempt.app_id, folders.macros(attempt))
         pending = [each.job for each in self.waits_for if will_be_made(paths.local_app(each.app_id))]
         own = {**attempt.variables, **folders.variables(attempt, pending)}

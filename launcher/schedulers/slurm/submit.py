@@ -91,7 +91,7 @@ class SlurmReservation(BackendReservation):
         self, app: AppDef, cfg: Mapping[str, CfgVal], outputs_there: Collection[str] | None = None
     ) -> SlurmRequest:
         """The request for the app id. `outputs_there`: the output folders of the cluster, if known."""
-        request = self.request or build_request(app, cfg, session=self.attempt.key.session)
+        request = self.request or build_request(app, cfg, session=self.attempt.session)
         if not self.attempt.number:  # an app without a job has no output folder
             return bind_request(request, self.app_id, program=program_name())
         folders, listed = outputs_of(self.cluster, self.attempt, app, outputs_there)

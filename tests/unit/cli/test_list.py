@@ -7,21 +7,8 @@ import re
 import pytest
 
 from launcher.specs.launch import JobKey
-from launcher.state.store import Store
 from tests.terminals import launcher
-from tests.unit.cli.worlds import attempt, launch
-
-
-@pytest.fixture
-def recorded():
-    """A function that puts attempts into the ledger."""
-
-    def put(*attempts):
-        with Store.open() as store:
-            for one in attempts:
-                store.record(one)
-
-    return put
+from tests.unit.cli.worlds import attempt, launch, record
 
 
 def on_a_screen(scenario, *argv, rows, columns, code=0):
@@ -29,9 +16,9 @@ def on_a_screen(scenario, *argv, rows, columns, code=0):
     return launcher(scenario, *argv, size=(rows, columns)).end(code).splitlines()
 
 
-def test_the_newest_apps_stay_visible_on_a_small_screen(scenario, recorded, monkeypatch):
+def test_the_newest_apps_stay_visible_on_a_small_screen(scenario, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
-    recorded(*(attempt(launch(f"job-{number:02}"), "succeeded") for number in range(30)))
+    record(*(attempt(launch(f"job-{number:02}"), "succeeded") for number in range(30)))
     shown = on_a_screen(scenario, "list", rows=16, columns=80)
     assert len(shown) == 14
     assert shown[1].startswith("job-29")
@@ -44,8 +31,8 @@ def jobs(scenario, *argv):
     return [app["job"] for app in json.loads(scenario.launcher("list", "--json", *argv).out)]
 
 
-def test_a_list_is_narrowed_by_state_and_project(scenario, recorded):
-    recorded(
+def test_a_list_is_narrowed_by_state_and_project(scenario):
+    record(
         attempt(launch("good", project="vision"), "succeeded"),
         attempt(launch("bad", project="vision"), "failed"),
         attempt(launch("other"), "failed"),
@@ -58,8 +45,8 @@ def test_a_list_is_narrowed_by_state_and_project(scenario, recorded):
     assert jobs(scenario, "--project", "vision", "--state", "running") == []
 
 
-def test_a_filter_that_no_app_matches_is_reported_with_the_nearest_project(scenario, recorded):
-    recorded(attempt(launch("good", project="vision"), "succeeded"))
+def test_a_filter_that_no_app_matches_is_reported_with_the_nearest_project(scenario):
+    record(attempt(launch("good", project="vision"), "succeeded"))
     assert (
         "project `visoin` has no apps; did you mean `vision`?"
         in scenario.launcher("list", "--project", "visoin").err
@@ -70,9 +57,9 @@ def test_a_filter_that_no_app_matches_is_reported_with_the_nearest_project(scena
     assert "did you mean `failed`?" in scenario.launcher("list", "--state", "faild", code=64).err
 
 
-def test_the_json_of_a_list_has_the_job_the_attempt_and_the_actor_of_each_app(scenario, recorded):
+def test_the_json_of_a_list_has_the_job_the_attempt_and_the_actor_of_each_app(scenario):
     one = attempt(launch("good"), "succeeded", commit="a1b2c3d", actor="ann@node1")
-    recorded(dataclasses.replace(one, key=JobKey("vision", "prod", "good")))
+    record(dataclasses.replace(one, key=JobKey("vision", "prod", "good")))
     (seen,) = json.loads(scenario.launcher("list", "--json").out)
     found = [seen[name] for name in ("project", "target", "job", "attempt", "commit", "actor")]
     assert found == ["vision", "prod", "good", 1, "a1b2c3d", "ann@node1"]

@@ -1,5 +1,6 @@
 """The command as users meet it: help, errors, exit codes, signals and broken pipes."""
 
+import json
 import os
 import shlex
 import signal
@@ -126,6 +127,16 @@ def test_interrupting_wait_or_logs_leaves_the_app_running(scenario, command, num
     assert "Traceback" not in err
     gate.open()
     scenario.wait("job")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_command_that_reads_its_input_with_the_error_in_json(scenario, number, code):
+    client = scenario.start("plan", "/dev/stdin", "--json", stdin=subprocess.PIPE)
+    processes.until_it_waits(client.pid, b"pipe_read")
+    client.send_signal(number)
+    out, err = client.communicate()
+    assert (client.returncode, json.loads(out)["exit"]) == (code, code)
+    assert "Traceback" not in err
 
 
 def completed(script, *words, cwd=None):

@@ -16,17 +16,10 @@ from launcher.inventory.report import ReportChoice, gather
 from launcher.inventory.timeline import of_events, of_record
 from launcher.specs.attempt import StoodOn
 from launcher.state.records import of_attempt
-from launcher.state.store import Store
-from tests.unit.cli.worlds import attempt, launch
+from tests.unit.cli.worlds import attempt, launch, record
 
 HOSTILE = "</script></style><img src=x onerror=alert(1)>\"' ]]> --> \u202egnp.exe \x1b[2J <!-- | `c` [a](b)"
 NOW = 1_800_000_000.0
-
-
-def record(*attempts):
-    with Store.open() as store:
-        for each in attempts:
-            store.record(each)
 
 
 def made(job, state, number=1, *, at=NOW, **fields):

@@ -3,6 +3,7 @@
 from launcher.plan.reconcile import NOTHING, Choices, reconcile
 from launcher.plan.snapshot import Snapshot
 from launcher.specs import AppDef, Attempt, JobKey, Launch, Lifecycle, Role, attempt_id, canonical
+from launcher.state.store import Store
 
 
 def launch(job, *, project="default", args=("1",), enabled=True, env=None, **lifecycle):
@@ -35,6 +36,13 @@ def attempt(of, state, *, number=1, message="", **fields):
         created_at=1.0,
         **fields,
     )
+
+
+def record(*attempts):
+    """Put attempts into the ledger."""
+    with Store.open() as store:
+        for each in attempts:
+            assert store.record(each)
 
 
 def plan(launches, attempts=(), edited=NOTHING, **choices):

@@ -6,7 +6,7 @@ import pytest
 
 from launcher.holding.use import Use
 from launcher.inventory.use import Sample, judge, uses
-from launcher.state.store import Store
+from tests.unit.cli.worlds import record
 from tests.unit.state.attempts import attempt, key
 
 GIB = 2**30
@@ -77,12 +77,6 @@ def test_a_suggestion_is_never_below_the_highest_use(asked):
             assert found is None or (found >= used * unit and math.isfinite(found))
 
 
-def put(*attempts):
-    with Store.open() as store:
-        for each in attempts:
-            assert store.record(each)
-
-
 def ran(number: int, gib: float, source: str = "cgroup", asked: int = 64, **more):
     document = {
         "scheduler": "local_cwd",
@@ -99,14 +93,14 @@ def memory_of(found):
 
 
 def test_the_newest_attempt_gives_the_requested_amounts(launcher_home):
-    put(ran(1, 9, asked=32), ran(2, 8))
+    record(ran(1, 9, asked=32), ran(2, 8))
     memory = memory_of(uses(0.0)[0])
     assert (memory.asked, memory.highest, memory.suggested) == (64 * GIB, 9 * GIB, 12 * GIB)
     assert uses(0.0)[0][0].attempts == 2
 
 
 def test_only_attempts_of_the_period_and_of_the_jobs_asked_for_count(launcher_home):
-    put(ran(1, 30), ran(2, 8), ran(1, 5, job="other"), ran(1, 5, job=key(project="else")))
+    record(ran(1, 30), ran(2, 8), ran(1, 5, job="other"), ran(1, 5, job=key(project="else")))
     assert memory_of(uses(1001.5)[0]).highest == 8 * GIB
     found, total = uses(0.0, [key("other")])
     assert ([each.name for each in found], total) == (["other"], 1)
@@ -118,13 +112,13 @@ def test_only_attempts_of_the_period_and_of_the_jobs_asked_for_count(launcher_ho
 
 
 def test_attempts_with_a_worse_measurement_do_not_count(launcher_home):
-    put(ran(1, 30, "process"), ran(2, 8), ran(3, 9, "accounting"))
+    record(ran(1, 30, "process"), ran(2, 8), ran(3, 9, "accounting"))
     memory = memory_of(uses(0.0)[0])
     assert (memory.highest, len(memory.samples), memory.suggested) == (9 * GIB, 2, 12 * GIB)
 
 
 def test_attempts_that_run_or_never_ran_count_for_nothing(launcher_home):
-    put(
+    record(
         ran(1, 9),
         ran(2, 30, state="running", ended_at=None),
         ran(3, 30, state="skipped", started_at=None),
@@ -134,6 +128,6 @@ def test_attempts_that_run_or_never_ran_count_for_nothing(launcher_home):
 
 
 def test_a_role_that_the_job_no_longer_has_gets_no_line(launcher_home):
-    put(ran(1, 9), ran(2, 9))
+    record(ran(1, 9), ran(2, 9))
     (job,), _ = uses(0.0)
     assert {amount.role for amount in job.amounts} == {"main", ""}

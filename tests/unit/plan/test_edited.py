@@ -47,11 +47,6 @@ def test_the_commit_of_an_attempt_is_named_where_it_is_known(commit: str):
     assert lines(made)[0].endswith("what ran (a1b2c3d-dirty)" if commit else "what ran")
 
 
-def test_on_change_hold_holds_an_edit_as_well():
-    launch = job("train", on_edit="rerun", on_change="hold")
-    assert edited(launch, "succeeded", "train.py").steps[0].blocked == "on_change_hold"
-
-
 def test_a_disabled_job_does_not_report_edited_files():
     assert not matches(edited(replace(NOTE, enabled=False), "succeeded", "train.py"), ["edited"])
 

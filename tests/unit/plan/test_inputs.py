@@ -5,14 +5,12 @@ from typing import Any
 
 import pytest
 
-from launcher.plan.codec import dumps, loads
 from launcher.plan.model import Plan
-from launcher.plan.recheck import located, recheck
 from launcher.plan.reconcile import reconcile
 from launcher.specs.attempt import Attempt
 from launcher.specs.inputs import InputFiles
 from launcher.specs.launch import Launch
-from tests.unit.plan.world import ORIGIN, OWNER, attempt, job, lines, plan, world
+from tests.unit.plan.world import attempt, job, lines, plan, world
 
 UNDER = "train.py changed while it waited or ran"
 
@@ -67,44 +65,3 @@ def test_a_running_attempt_goes_on_and_the_plan_has_a_note():
     assert (step.kind, step.stops) == ("keep", ())
     assert step.notes == ("out of date once it has ended: train.py changed since attempt 2",)
     assert not step.is_quiet
-
-
-@pytest.mark.parametrize("state", ["waiting", "queued"])
-def test_an_attempt_that_waits_is_withdrawn_and_made_anew(state: str):
-    made = plan(train("2"), attempt(train("1"), state, 2, owner=OWNER))
-    [step] = made.steps
-    assert (step.kind, step.number, [each.attempt for each in step.withdraws]) == ("rerun", 3, [2])
-    assert not step.destructive
-    assert plan(train("1"), attempt(train("1"), state, 2, owner=OWNER)).is_empty
-
-
-def test_a_success_whose_files_changed_under_it_is_not_current():
-    made = plan(train("1"), attempt(train("1"), "succeeded", 3, inputs_changed=UNDER))
-    [step] = made.steps
-    assert str(step.reasons[0]) == f"{UNDER} (attempt 3)"
-    assert (step.kind, step.edition) == ("rerun", 4)
-    assert "never comes to rest" in step.notes[0]
-
-
-def test_on_change_hold_holds_a_job_with_changed_inputs_and_rerun_starts_it():
-    held = plan(train("2", on_change="hold"), attempt(train("1"), "succeeded"))
-    assert (held.steps[0].kind, held.steps[0].blocked) == ("hold", "on_change_hold")
-    asked = plan(train("2", on_change="hold"), attempt(train("1"), "succeeded"), rerun=["train"])
-    assert asked.steps[0].kind == "rerun"
-
-
-# The digest that a user approves, and saved plans
-
-
-def saved(made: Plan) -> Plan:
-    stamped = made.stamped(plan_id="p1", created_at=100)
-    return located(loads(dumps(stamped)), root="/src", origin=ORIGIN)
-
-
-def test_a_job_that_was_kept_while_it_ran_stays_kept_once_it_has_succeeded():
-    other = job("other")
-    made = saved(plan([train("2"), other], attempt(train("1"), "running")))
-    ended = attempt(train("1"), "succeeded", inputs_changed=UNDER)
-    checked = recheck(made, world(ended), now=200)
-    assert not checked.stale
-    assert {step.key.job: step.kind for step in checked.plan.steps} == {"train": "keep", "other": "create"}

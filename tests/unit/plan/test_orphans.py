@@ -92,3 +92,15 @@ def test_both_attempts_of_a_job_that_was_being_replaced_are_destroyed() -> None:
 def test_the_stop_of_an_orphan_is_destructive_without_consent() -> None:
     [step] = [step for step in look(GONE, prune=True).steps if step.kind == "destroy"]
     assert (step.destructive, step.consented) == (True, False)
+
+
+def test_a_half_started_attempt_without_a_job_file_is_an_orphan() -> None:
+    gone = attempt(job("gone"), "running", unstarted=1)
+    assert [orphan.key for orphan in look(gone).orphans] == [gone.key]
+
+
+def test_an_orphan_with_an_unreadable_record_is_held() -> None:
+    orphan = attempt(job("gone"), "running", unreadable="cannot read events.jsonl")
+    [step] = [each for each in look(orphan, prune=True).steps if each.key == orphan.key]
+    assert (step.kind, step.reasons[0].code, step.stops) == ("hold", "record_unreadable", ())
+    assert replace(orphan, unreadable="").to_json() == orphan.to_json()  # the fault is not stored

@@ -10,19 +10,25 @@ from launcher.plan.codec import dumps, loads
 from launcher.plan.model import Plan
 from launcher.plan.recheck import Recheck, located, recheck
 from launcher.plan.reconcile import Scope
-from launcher.specs.attempt import Attempt, StoodOn
-from launcher.specs.launch import Launch, Need, attempt_id
-from tests.unit.plan.world import ORIGIN, OWNER, attempt, job, plan, world
+from launcher.specs.attempt import Attempt
+from launcher.specs.launch import Launch
+from tests.unit.plan import test_needs, test_table
+from tests.unit.plan.histories import Given, cases, given, told
+from tests.unit.plan.world import ORIGIN, attempt, job, plan, world
 
 NEW, OLD, EVAL, GONE = job("train", "--lr", "5"), job("train", "--lr", "3"), job("eval"), job("gone")
 NOON, DAY = 1_000_000, 24 * 3600
 SCOPES = [Scope(origin=ORIGIN, target="default")]
 
 
-def saved(desired: Launch | list[Launch], *attempts: Attempt, **choices: Any) -> Plan:
+def restored(made: Plan) -> Plan:
     """Return a plan that went through a file."""
-    made = plan(desired, *attempts, **choices).stamped(plan_id="p1", created_at=NOON)
-    return located(loads(dumps(made)), root="/src", origin=ORIGIN)
+    text = dumps(made.stamped(plan_id="p1", created_at=NOON))
+    return located(loads(text), root="/src", origin=ORIGIN)
+
+
+def saved(desired: Launch | list[Launch], *attempts: Attempt, **choices: Any) -> Plan:
+    return restored(plan(desired, *attempts, **choices))
 
 
 def later(made: Plan, *attempts: Attempt, now: float = NOON + 60) -> Recheck:
@@ -34,77 +40,191 @@ def kinds(check: Recheck) -> list[str]:
     return [step.kind for step in check.plan.steps]
 
 
-def own(launch: Launch, state: str, number: int = 1, **fields: Any) -> Attempt:
-    return attempt(launch, state, number, plan_id="p1", **fields)
-
-
-STANDING = {
-    "create": ([NEW], [], {}),
-    "create behind a need": ([NEW, job("eval", needs=(Need("train"),))], [], {}),
-    "create after another document": ([NEW], [attempt(OLD, "succeeded", 2)], {}),
-    "create after a failure": ([NEW], [attempt(OLD, "failed", 2)], {}),
-    "create behind a leftover": ([NEW], [attempt(OLD, "reserved", 2)], {}),
-    "replace": ([NEW], [attempt(OLD, "running", 2)], {}),
-    "replace that goes on": ([NEW], [attempt(OLD, "running", 2), attempt(NEW, "created", 3)], {}),
-    "rerun asked for": ([NEW], [attempt(NEW, "succeeded", 2)], {"rerun": ["train"]}),
-    "rerun of what runs": ([NEW], [attempt(NEW, "running", 2)], {"rerun": ["train"]}),
-    "retry": ([NEW], [attempt(NEW, "failed", 2)], {"retry_failed": True}),
-    "rerun by policy": ([job("train", on_lost="rerun")], [attempt(job("train"), "lost", 2)], {}),
-    "resume": ([NEW], [attempt(NEW, "created", 2)], {}),
-    "destroy of a disabled job": ([job("train", enabled=False)], [attempt(NEW, "running", 2)], {}),
-    "destroy of an orphan": ([], [attempt(GONE, "running", 2)], {"scopes": SCOPES, "prune": True}),
-    "take-over": ([NEW], [attempt(OLD, "succeeded", 2, origin="elsewhere")], {"take_over": True}),
-    "keep": ([NEW], [attempt(NEW, "succeeded", 2)], {}),
-    "hold": ([NEW], [attempt(NEW, "failed", 2)], {}),
+EVERY = {
+    **{name: given(lines) for name, (lines, _) in {**test_table.CASES, **test_needs.CASES}.items()},
+    "an orphan is destroyed": Given([], [], [attempt(GONE, "running", 2)], {"scopes": SCOPES, "prune": True}),
+    "a job is taken over": Given([NEW], [], [attempt(OLD, "failed", origin="b")], {"take_over": True}),
 }
 
 
-@pytest.mark.parametrize("case", STANDING)
+@pytest.mark.parametrize("case", [name for name, world_ in EVERY.items() if not world_.plan().problems])
 def test_a_plan_stays_valid_while_nothing_has_happened(case: str) -> None:
-    desired, attempts, choices = STANDING[case]
-    made = saved(desired, *attempts, **choices)
-    check = later(made, *attempts)
+    made = restored(EVERY[case].plan())
+    check = later(made, *EVERY[case].attempts)
     assert check.stale == ()
     assert check.plan == made
     assert check.plan.plan_digest == made.plan_digest
 
 
-RAN2, FAILED2 = attempt(NEW, "running", 2), attempt(NEW, "failed", 2)
-STALE = {
-    "create, and somebody created it": (NEW, [], [attempt(NEW, "running")], {}),
-    "create, and somebody is at it": (NEW, [], [attempt(NEW, "reserved", owner=OWNER)], {}),
-    "create, and somebody ran another": (NEW, [], [attempt(OLD, "succeeded")], {}),
-    "create, and somebody ran another after it": (
-        NEW,
-        [attempt(OLD, "succeeded", 2)],
-        [attempt(OLD, "succeeded", 2), attempt(job("train", "-q"), "succeeded", 3)],
-        {},
-    ),
-    "keep, and it failed": (NEW, [RAN2], [FAILED2], {}),
-    "keep, and another document runs": (NEW, [RAN2], [attempt(OLD, "running", 3)], {}),
-    "keep, and nothing of it is on record": (NEW, [attempt(NEW, "succeeded", 2)], [], {}),
-    "hold, and somebody ran it": (NEW, [FAILED2], [FAILED2, attempt(NEW, "running", 3)], {}),
-    "replace, and the old one ended": (NEW, [attempt(OLD, "running", 2)], [attempt(OLD, "failed", 2)], {}),
-    "replace, and somebody did": (NEW, [attempt(OLD, "running", 2)], [attempt(NEW, "running", 3)], {}),
-    "replace, and another is to be stopped": (
-        NEW,
-        [attempt(OLD, "running", 2)],
-        [attempt(OLD, "running", 2), attempt(OLD, "running", 1)],
-        {},
-    ),
-    "resume, and somebody did": (NEW, [attempt(NEW, "created", 2)], [RAN2], {}),
-    "resume, and it was taken back": (NEW, [attempt(NEW, "created", 2)], [], {}),
-    "rerun, and somebody did": (NEW, [FAILED2], [FAILED2, attempt(NEW, "running", 3)], {"rerun": ["train"]}),
-    "the job went to another repository": (NEW, [], [attempt(NEW, "succeeded", origin="elsewhere")], {}),
-}
+LATER = cases("""
+create, and another client has created it
+  train:
+  later train: 1 running
+  stale train: attempt_changed
+create, and another client is submitting it
+  train:
+  later train: 1 reserved busy
+  stale train: attempt_changed
+create, and another document has run
+  train:
+  later train: 1 succeeded v2
+  stale train: attempt_changed
+create, and a further document has run
+  train: 2 succeeded v2
+  later train: 2 succeeded v2; 3 succeeded v3
+  stale train: attempt_changed
+keep, and it has failed
+  train: 2 running
+  later train: 2 failed
+  stale train: attempt_changed
+keep, and another document runs
+  train: 2 running
+  later train: 3 running v2
+  stale train: attempt_changed
+keep, and nothing of it is on record
+  train: 2 succeeded
+  later train:
+  stale train: attempt_changed
+hold, and another client has run it
+  train: 2 failed
+  later train: 2 failed; 3 running
+  stale train: attempt_changed
+replace, and the old attempt has ended
+  train: 2 running v2
+  later train: 2 failed v2
+  stale train: attempt_changed
+replace, and another client has replaced it
+  train: 2 running v2
+  later train: 3 running
+  stale train: attempt_changed
+replace, and a further attempt would have to be stopped
+  train: 2 running v2
+  later train: 1 running v2; 2 running v2
+  stale train: attempt_changed
+resume, and another client has resumed it
+  train: 2 created
+  later train: 2 running
+  stale train: attempt_changed
+resume, and it was taken back
+  train: 2 created
+  later train:
+  stale train: attempt_changed
+rerun, and another client has run it
+  train: 2 failed
+  --rerun train
+  later train: 2 failed; 3 running
+  stale train: attempt_changed
+create, and the job went to another repository
+  train:
+  later train: 1 succeeded origin=elsewhere
+  stale train: attempt_changed
+# the attempts of the plan itself
+an attempt of this plan counts as done whatever became of it
+  train on_failed=rerun on_cancelled=rerun on_lost=rerun:
+  other:
+  --retry-failed
+  later train: 1 {failed|cancelled|lost} plan_id=p1
+  + other #1: no attempt of this job is on record
+  ! train: attempt 1 {failed|was cancelled|was lost}
+another client that applies this plan is waited for
+  train:
+  later train: 1 reserved busy plan_id=p1
+  = train: attempt 1 is being submitted by pid 17 on node1 · busy: pid 17 on node1
+a plan that was applied is stale
+  train{|, other}:
+  later train{|, other}: 1 running plan_id=p1
+  stale plan: already_applied
+a rerun by a trigger is carried out once
+  train {csv=2|every}: 1 succeeded csv=1
+  later train: 1 succeeded csv=1; 2 succeeded csv=2 plan_id=p1
+  stale plan: already_applied
+a job that was kept while it ran is kept when it has succeeded, whatever its triggers
+  train {csv=2|every}: 1 running csv=1
+  later train: 1 succeeded csv=1
+a job that was kept while it ran is kept when it has succeeded, whatever its input files
+  train inputs=2: 1 running inputs=1
+  other:
+  later train: 1 succeeded inputs=1 inputs_changed="a.py changed while it waited or ran"
+  + other #1: no attempt of this job is on record
+  = train: attempt 1 succeeded · note: out of date once it has ended: the files are not those of attempt 1
+a disabled job that has ended meanwhile counts as done
+  train off: 2 running
+  other:
+  later train: 2 succeeded
+  + other #1: no attempt of this job is on record
+  = train: enabled = false
+an older attempt that was stopped meanwhile counts as done
+  train: 1 running v2; 2 running
+  later train: 1 cancelled v2; 2 running
+  stale plan: already_applied
+# needs
+a need outside of the plan that failed or changed makes it stale
+  (prepare): 1 running
+  after needs=prepare:
+  later prepare: {1 failed|2 succeeded|2 running}
+  stale after: attempt_changed
+a kept job whose need has changed meanwhile makes the plan stale
+  (prepare): 1 succeeded
+  after needs=prepare: 1 succeeded on=prepare.1
+  other:
+  later prepare: 1 succeeded; 2 succeeded
+  stale after: attempt_changed
+a kept job whose set of needs has changed makes an older plan stale
+  (prepare): 1 succeeded
+  after needs=prepare: 1 succeeded on=prepare.1
+  other:
+  later after: 1 succeeded
+  stale after: attempt_changed
+a plan whose own need failed holds the jobs that wait for it
+  prepare, other:
+  after needs=prepare:
+  later prepare: 1 failed plan_id=p1
+  ! after: needs_failed (prepare: failed); no attempt of this job is on record
+  + other #1: no attempt of this job is on record
+  ! prepare: attempt 1 failed
+a plan whose own need failed holds the jobs that were skipped
+  prepare, other:
+  after needs=prepare:
+  later prepare: 1 failed plan_id=p1
+  later after: 1 skipped on=prepare.1 plan_id=p1 message="skipped: prepare failed"
+  ! after: needs_failed (skipped: prepare failed)
+  + other #1: no attempt of this job is on record
+  ! prepare: attempt 1 failed
+a need outside of the plan may not fail beside one that the plan has started
+  (data): 1 succeeded
+  prepare, other:
+  after needs=data,prepare:
+  later data: 1 {succeeded|failed}
+  later prepare: 1 failed plan_id=p1
+  {! after: needs_failed (prepare: failed); no attempt of this job is on record|stale after: attempt_changed}
+  {+ other #1: no attempt of this job is on record|}
+  {! prepare: attempt 1 failed|}
+a waiting attempt that still waits, or was given up, is replaced
+  (prepare): 1 running
+  after v2 needs=prepare: 1 waiting held on=prepare.1
+  later after: 1 {waiting held|skipped} on=prepare.1
+  + after #2: {roles.trainer.args[0] "v1" → "v2"|attempt 1 was skipped} · after prepare · on prepare.1{ ·
+    withdraws 1|}
+a waiting attempt that has started meanwhile makes the plan stale
+  (prepare): 1 running
+  after {v2 needs=prepare|off|v2 needs=prepare|off}: 1 waiting held on=prepare.1
+  later prepare: 1 succeeded
+  later after: 1 {running|running|succeeded|succeeded} on=prepare.1
+  stale after: attempt_changed
+""")
+"""The lines of `later` have all attempts of a job at that time; other jobs have those of the plan."""
 
 
-@pytest.mark.parametrize("case", STALE)
-def test_a_plan_is_stale_when_an_action_would_change(case: str) -> None:
-    desired, before, after, choices = STALE[case]
-    made = saved(desired, *before, **choices)
-    [found] = later(made, *after).stale
-    assert (found.key, found.reason.code) == (NEW.key, "attempt_changed")
+@pytest.mark.parametrize("case", LATER)
+def test_a_saved_plan_is_checked_against_the_present_attempts(case: str) -> None:
+    lines, steps = LATER[case]
+    then = given([line for line in lines if not line.startswith("later ")])
+    now = given([line.removeprefix("later ") for line in lines if line.startswith("later ")])
+    seen = [each for each in then.attempts if each.key not in {launch.key for launch in now.desired}]
+    check = later(restored(then.plan()), *seen, *now.attempts)
+    stale = [f"stale {each.key.job if each.key else 'plan'}: {each.reason.code}" for each in check.stale]
+    assert (stale or told(check.plan)) == steps
+    assert (check.refusal() is None) == (not stale)
 
 
 def test_the_refusal_of_a_stale_plan_says_what_was_expected_what_was_found_and_who_did_it() -> None:
@@ -123,48 +243,16 @@ def test_the_refusal_of_a_stale_plan_says_what_was_expected_what_was_found_and_w
     )
 
 
-@pytest.mark.parametrize("state", ["failed", "cancelled", "lost"])
-def test_an_attempt_of_this_plan_counts_as_done_whatever_became_of_it(state: str) -> None:
-    launch = job("train", on_failed="rerun", on_cancelled="rerun", on_lost="rerun")
-    made = saved([launch, EVAL], retry_failed=True)
-    assert kinds(later(made, own(launch, state))) == ["create", "hold"]
-
-
-def test_another_client_that_applies_this_plan_is_waited_for() -> None:
-    check = later(saved([NEW]), own(NEW, "reserved", owner=OWNER))
-    assert kinds(check) == ["keep"]
-    assert check.plan.steps[0].waits_for == OWNER
-
-
-@pytest.mark.parametrize("desired", [[NEW], [NEW, EVAL]])
-def test_a_plan_that_was_applied_is_stale(desired: list[Launch]) -> None:
-    check = later(saved(desired), *(own(launch, "running") for launch in desired))
-    assert [(found.key, found.reason.code) for found in check.stale] == [(None, "already_applied")]
-    assert "ann@node1 applied it already" in str(check.refusal())
-
-
 def test_an_orphan_that_the_plan_has_destroyed_already_counts_as_done() -> None:
     """The client was killed between destroy and create: an ended orphan does not show its cause."""
     made = saved([NEW], attempt(GONE, "running", 2), scopes=SCOPES, prune=True)
     assert kinds(later(made, attempt(GONE, "cancelled", 2))) == ["keep", "create"]
 
 
-def test_a_disabled_job_that_has_ended_meanwhile_counts_as_done() -> None:
-    made = saved([job("train", enabled=False), EVAL], attempt(NEW, "running", 2))
-    assert kinds(later(made, attempt(NEW, "succeeded", 2))) == ["create", "keep"]
-
-
 def test_an_orphan_that_was_started_anew_makes_the_plan_stale() -> None:
     made = saved([NEW], attempt(GONE, "running", 2), scopes=SCOPES, prune=True)
     [found] = later(made, attempt(GONE, "succeeded", 2), attempt(GONE, "running", 3)).stale
     assert found.key == GONE.key
-
-
-def test_an_older_attempt_beside_a_newer_one_is_still_to_be_stopped() -> None:
-    both = attempt(OLD, "running", 1), attempt(NEW, "running", 2)
-    made = saved([NEW], *both)
-    assert kinds(later(made, *both)) == ["destroy", "keep"]
-    assert later(made, replace(both[0], state="cancelled"), both[1]).stale[0].reason.code == "already_applied"
 
 
 def test_a_plan_expires() -> None:
@@ -218,73 +306,6 @@ def test_a_job_of_a_repository_without_a_remote_belongs_to_its_folder() -> None:
     bound = located(saved, root="/home/ann", origin="/home/ann")
     assert bound.steps[0].launch is not None
     assert bound.steps[0].launch.root == "/home/ann/jobs"
-
-
-# Needs
-
-PREPARE = job("prepare")
-AFTER = job("after", needs=(Need("prepare"),))
-
-
-def on_prepare(number: int = 1, edition: int = 1) -> tuple[StoodOn, ...]:
-    return (StoodOn("prepare", number, edition, attempt_id(PREPARE.key, number), "local_cwd"),)
-
-
-@pytest.mark.parametrize(
-    "now", [attempt(PREPARE, "failed"), attempt(PREPARE, "succeeded", 2), attempt(PREPARE, "running", 2)]
-)
-def test_a_need_outside_of_the_plan_that_failed_or_changed_makes_it_stale(now: Attempt) -> None:
-    check = later(saved(AFTER, attempt(PREPARE, "running")), now)
-    assert [each.key for each in check.stale] == [AFTER.key]
-
-
-def test_a_kept_job_whose_need_has_changed_meanwhile_makes_the_plan_stale() -> None:
-    old = (attempt(PREPARE, "succeeded"), attempt(AFTER, "succeeded", needs=on_prepare()))
-    made = saved([AFTER, EVAL], *old)
-    assert kinds(later(made, *old)) == ["keep", "create"]
-    assert later(made, *old, attempt(PREPARE, "succeeded", 2)).stale
-
-
-def test_a_plan_whose_own_need_failed_holds_the_jobs_that_wait_for_it() -> None:
-    made = saved([PREPARE, AFTER, EVAL])
-    assert kinds(later(made, own(PREPARE, "failed"))) == ["hold", "create", "hold"]
-    skipped = own(AFTER, "skipped", needs=on_prepare(), message="skipped: prepare failed")
-    check = later(made, own(PREPARE, "failed"), skipped)
-    assert kinds(check) == ["hold", "create", "hold"]
-    assert check.plan.steps[0].why() == "needs_failed (skipped: prepare failed)"
-
-
-def test_a_plan_is_stale_when_a_need_outside_of_it_has_failed_as_well() -> None:
-    """A need that this plan has started may fail; a need outside of the plan may not."""
-    other = job("other")
-    both = job("after", needs=(Need("other"), Need("prepare")))
-    made = saved([PREPARE, both, EVAL], attempt(other, "succeeded"))
-    failed = later(made, attempt(other, "succeeded"), own(PREPARE, "failed"))
-    assert kinds(failed) == ["hold", "create", "hold"]
-    check = later(made, attempt(other, "failed"), own(PREPARE, "failed"))
-    assert [each.key for each in check.stale] == [both.key]
-
-
-def test_a_kept_job_whose_set_of_needs_has_changed_makes_an_older_plan_stale() -> None:
-    """A plan of an older version took the added need for a need that had been there."""
-    old = (attempt(PREPARE, "succeeded"), attempt(AFTER, "succeeded", needs=on_prepare()))
-    made = saved([AFTER, EVAL], *old)
-    without = replace(old[1], needs=())
-    assert later(made, old[0], without).stale
-
-
-def test_a_waiting_attempt_that_has_started_meanwhile_makes_the_plan_stale() -> None:
-    changed = job("after", "-v", needs=(Need("prepare"),))
-    wait = attempt(AFTER, "waiting", owner=OWNER, needs=on_prepare())
-    made = saved(changed, attempt(PREPARE, "running"), wait)
-    assert kinds(later(made, attempt(PREPARE, "running"), wait)) == ["create"]
-    given_up = attempt(AFTER, "skipped", needs=on_prepare())
-    assert kinds(later(made, attempt(PREPARE, "running"), given_up)) == ["create"]
-    off = saved(job("after", enabled=False), attempt(PREPARE, "running"), wait)
-    for state in ("running", "succeeded"):
-        started = attempt(AFTER, state, needs=on_prepare())
-        assert later(made, attempt(PREPARE, "succeeded"), started).stale
-        assert later(off, attempt(PREPARE, "succeeded"), started).stale
 
 
 def test_a_plan_of_v1_can_be_applied() -> None:

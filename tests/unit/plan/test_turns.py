@@ -15,8 +15,8 @@ from launcher.plan.step import Reason
 from launcher.plan.turns import Room, with_turns
 from launcher.specs import canonical
 from launcher.specs.app import Resource
-from launcher.specs.attempt import Attempt, StoodOn
-from launcher.specs.launch import Caps, Launch, Need
+from launcher.specs.attempt import Attempt
+from launcher.specs.launch import Caps, Launch
 from launcher.turns.line import Limit
 from launcher.turns.machine import Machine
 from tests.unit.plan.world import attempt, job, lines, plan, world
@@ -274,46 +274,6 @@ def test_an_interrupted_submission_is_not_resumed_without_its_gpus() -> None:
 
 
 # waiting or queued, in the table of plan-apply
-
-
-def test_a_queued_attempt_of_the_same_document_is_kept() -> None:
-    wanted = asking(cpu=2)
-    [step] = plan(wanted, attempt(wanted, "queued", 3, owner=HOLDER)).steps
-    assert str(step) == "=   default/train: attempt 3 is in line\n"
-
-
-def test_a_queued_attempt_of_another_document_is_withdrawn() -> None:
-    made = plan(asking(cpu=2), attempt(asking(cpu=1), "queued", 3, owner=HOLDER))
-    [step] = made.steps
-    assert (step.kind, step.number, step.destructive) == ("create", 4, False)
-    assert [(each.state, each.attempt) for each in step.withdraws] == [("queued", 3)]
-    assert lines(made)[1] == f"      withdraws {step.withdraws[0].app_id} (queued)"
-
-
-def test_a_queued_attempt_of_a_disabled_job_is_withdrawn() -> None:
-    wanted = replace(asking(cpu=2), enabled=False)
-    [step] = plan(wanted, attempt(wanted, "queued", owner=HOLDER)).steps
-    assert step.kind == "destroy"
-    assert [each.state for each in step.withdraws] == ["queued"]
-    assert step.stops == ()
-
-
-def test_a_queued_attempt_without_a_holder_is_resumed_under_its_number() -> None:
-    wanted = asking(cpu=2)
-    [step] = plan(wanted, attempt(wanted, "queued", 3)).steps
-    assert (step.kind, step.number, step.withdraws) == ("resume", 3, ())
-    assert str(step.reasons[0]) == "attempt 3 is in line, and its holder has died"
-
-
-def test_a_job_in_line_keeps_its_place_until_one_of_its_needs_runs_again() -> None:
-    """It stays in line when a need has succeeded, and is made anew when a need will run again."""
-    prepare, train = asking("prepare"), asking("train", cpu=2, needs=(Need("prepare"),))
-    stood = (StoodOn("prepare", 1, 1, attempt(prepare, "succeeded").app_id, "local_cwd"),)
-    queued = attempt(train, "queued", owner=HOLDER, needs=stood)
-    kept = plan([prepare, train], attempt(prepare, "succeeded"), queued)
-    assert kept.is_empty
-    again = plan([prepare, train], attempt(prepare, "succeeded"), queued, rerun=["prepare+"])
-    assert [len(step.withdraws) for step in again.steps] == [0, 1]
 
 
 # saved plans
