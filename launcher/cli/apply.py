@@ -121,11 +121,9 @@ def _check_arguments(args: Any) -> None:
             raise UsageError(
                 "apply takes job files, or one saved plan", hint="apply the saved plan by itself"
             )
-        of_files = "var var_file target allow_dirty no_components no_env_vars strict"
-        of_planning = "select rerun retry_failed prune take_over check approved"
-        refuse(
-            args, f"{of_files} {of_planning}", "has no effect on a saved plan", "pass it to `launcher plan`"
-        )
+        of_files = ("var", "var_file", "target", "allow_dirty", "no_components", "no_env_vars", "strict")
+        of_planning = ("select", "rerun", "retry_failed", "prune", "take_over", "check", "approved")
+        refuse(args, of_files + of_planning, "has no effect on a saved plan", "pass it to `launcher plan`")
     elif args.root is not None:
         raise UsageError("--root is only for saved plans")
     _receivers(args)

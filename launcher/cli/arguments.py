@@ -293,9 +293,9 @@ def choose_format(args: Any) -> None:
     args.json = args.format == "json"
 
 
-def refuse(args: Any, dests: str, problem: str, hint: str) -> None:
+def refuse(args: Any, dests: Sequence[str], problem: str, hint: str) -> None:
     """Raise UsageError for the first option that was given among those with these attributes of `Values`."""
-    for dest in dests.split():
+    for dest in dests:
         if getattr(args, dest):
             raise UsageError(f"--{dest.replace('_', '-')} {problem}", hint=hint)
 

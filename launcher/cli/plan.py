@@ -54,6 +54,9 @@ CHECK = (
 )
 FORMATS = ("text", "json", "markdown", "sarif", "github")
 
+_OF_PLANS = ("out", "json_into", "show_request", "fail_on", "check")
+"""The options that act on a plan of the world, and on nothing else."""
+
 
 def add_arguments(parser: Any) -> None:
     jobs.add_arguments(parser)
@@ -196,12 +199,11 @@ def _check_arguments(args: Any) -> None:
     if args.offline and args.base is None:
         raise UsageError("--offline needs --base", hint="--base origin/main --offline")
     if args.offline:
-        of_world = "out json_into show_request explain fail_on rerun retry_failed prune check"
+        of_world = (*_OF_PLANS, "explain", "rerun", "retry_failed", "prune")
         refuse(args, of_world, "has no effect with --offline", "leave one out")
     if args.explain is None:
         return
-    of_plans = "out json_into show_request detailed_exitcode fail_on check"
-    refuse(args, of_plans, "has no effect with --explain", "leave one of them out")
+    refuse(args, (*_OF_PLANS, "detailed_exitcode"), "has no effect with --explain", "leave one of them out")
     if args.format not in ("text", "json"):
         raise UsageError(f"--explain cannot be shown as {args.format}", hint="choose text or json")
 

@@ -232,13 +232,13 @@ def _to_step(job: Mapping[str, Any]) -> Step:
         guard=_to_guard(job["guard"]),
         estimate=to_estimate(job["estimate"]) if "estimate" in job else None,
         **lists,
-        **_known(job, "edition consented blocked waits_for place"),
+        **_known(job, "edition", "consented", "blocked", "waits_for", "place"),
     )
 
 
-def _known(data: Mapping[str, Any], names: str) -> dict[str, Any]:
+def _known(data: Mapping[str, Any], *names: str) -> dict[str, Any]:
     """Return the fields that are there; the others keep their defaults."""
-    return {name: data[name] for name in names.split() if name in data}
+    return {name: data[name] for name in names if name in data}
 
 
 def _to_need(need: Mapping[str, Any]) -> StoodOn:
@@ -249,6 +249,7 @@ def _to_guard(guard: Mapping[str, Any]) -> Guard:
     return Guard(**{"edition": guard["attempt"], **guard})
 
 
+_DIGESTS = ("review_digest", "trigger_digest", "inputs_digest")
 _LISTS_OF_STEP: Mapping[str, Callable[[Any], Any]] = {
     "reasons": lambda reason: Reason(**reason),
     "changes": lambda change: Change(**change),
@@ -278,9 +279,10 @@ def _to_launch(key: JobKey, launch: Mapping[str, Any]) -> Launch:
         inputs=tuple(launch.get("inputs", ())),
         root="",
         file=launch["path"],
-        **_known(document, "cfg timeout_s"),
-        **_known(launch, "unresolved matrix max_parallel review_digest trigger_digest inputs_digest enabled"),
-        **_known(launch, "description origin"),
+        enabled=launch["enabled"],
+        origin=launch["origin"],
+        **_known(document, "cfg", "timeout_s"),
+        **_known(launch, "unresolved", "matrix", "max_parallel", "description", *_DIGESTS),
     )
 
 

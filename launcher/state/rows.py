@@ -109,8 +109,6 @@ _SHORT = (
     "git_commit", "actor", "state", "created_at", "started_at", "ended_at", "message", "exit_code", "output",
     "matrix", "origin", "path",
 )  # fmt: skip
-_JOINED = ("project", "target", "job", "origin", "path", "git_commit")
-"""The columns of `_SHORT` that have another form in a record."""
 _OF_ATTEMPT = {  # session: `session_of` in SQL
     "session": "CASE target WHEN 'default' THEN project ELSE project || '.' || target END",
     "name": "job",
@@ -140,10 +138,30 @@ INSERT_APP = f"INTO apps ({', '.join(APP_COLUMNS)}) VALUES ({', '.join('?' * len
 
 def to_record(row: tuple[Any, ...]) -> AppRecord:
     """The record of a row with the columns of RECORD."""
-    values = dict(zip(_SHORT, row, strict=True))
-    project, target, job, origin, path, commit = map(values.pop, _JOINED)
-    key = None if job is None else (project, target, job)
-    return AppRecord(**values, key=key, job_file=None if path is None else (origin, path), commit=commit)
+    app_id, scheduler, session, name, project, target, job, number, digest, plan_id, *more = row
+    commit, actor, state, created_at, started_at, ended_at, message, exit_code, output, *rest = more
+    matrix, origin, path = rest
+    return AppRecord(
+        scheduler,
+        session,
+        app_id,
+        name=name,
+        key=None if job is None else (project, target, job),
+        number=number,
+        digest=digest,
+        plan_id=plan_id,
+        state=state,
+        created_at=created_at,
+        started_at=started_at,
+        ended_at=ended_at,
+        message=message,
+        exit_code=exit_code,
+        output=output,
+        matrix=matrix,
+        job_file=None if path is None else (origin, path),
+        commit=commit,
+        actor=actor,
+    )
 
 
 def from_record(record: AppRecord, *, live: bool = True) -> tuple[Any, ...]:
