@@ -11,8 +11,8 @@ from tests.engines.docker import Daemon, Refused
 from tests.engines.images import SHELL_IMAGE
 from tests.engines.own import require_own
 from tests.engines.proxy import Proxy, everything
-from tests.waiting import PATIENCE_S, until
 from tests.unit.test_harness import run_tests
+from tests.waiting import PATIENCE_S, until
 
 LEAVES_ONE_BEHIND = """
 from tests.engines.docker import Daemon

@@ -348,6 +348,7 @@ def test_the_tombstone_of_a_skipped_attempt_keeps_the_tombstone_before_it(
     for number in (2, 3):
         assert staged.withdraw(hold(case, staged, case.app(), first, number=number).app_id)
         assert {each.number for each in tombstones.read_all(view, good.key).values()} == {1, number}
+    staged.remove(good.app_id)
     last = hold(case, staged, case.app(), first, number=4)
     gate.open()
     case.end(last.app_id)

@@ -61,7 +61,7 @@ def write_end(
         if digest := digest_at_end(engine, filter(is_replica, containers)):
             record.append(app_dir, "output", digest=digest)
             seen = replace(seen, output_digest=digest)
-    tombstones.write(engine, own, seen)
+    seen = tombstones.write(engine, own, seen)
     record.append(
         app_dir,
         "ended",
@@ -76,9 +76,7 @@ def write_end(
 def record_end(engine: Engine, app_id: str) -> None:
     """Record how an app without a watcher ended, if it has."""
     found = apps.find(engine, app_id)
-    if found is None or apps.is_held_elsewhere(engine, found.labels):
-        return
-    if found.view.ended and not found.view.live and not found.view.final:
+    if found is not None and found.view.ended and not found.view.live and not found.view.final:
         write_end(engine, found.app_dir, found.view, found.containers, is_late=True)
 
 
@@ -109,11 +107,7 @@ def _end_of(engine: Engine, app: DockerApp) -> Attempt | None:
         current = apps.find(engine, app.app_id, previous=app)
         if current is None or not current.view.ended:
             return None
-        if (current.journal is None or current.journal.outcome is None) and record.is_locked(app.app_dir):
-            return None  # its watcher is about to record the end, and knows more: its last output and use
         attempt = apps.attempt_of(current)
-        if attempt is not None and attempt.is_live:
-            return None  # its watcher is about to record how it ended
         if not current.view.final:
             recorded = record.read_attempt(app.app_dir) or {}
             tombstones.write(engine, recorded.get("labels") or current.containers[0].labels, current.view)

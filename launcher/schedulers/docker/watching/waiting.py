@@ -51,12 +51,10 @@ def _wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> Do
             if found.view.final and not found.view.live:
                 return found  # no watcher is left that could record more
         found = apps.find(engine, app_id)
-        if found is None or (deadline is not None and time.monotonic() > deadline):
+        if found is None or found.view.ended or found.is_abandoned:
             return found
-        if found.view.final or found.is_abandoned:
+        if deadline is not None and time.monotonic() > deadline:
             return found
-        if found.view.ended and not apps.is_held_elsewhere(engine, found.labels):
-            return found  # else a watcher of another state folder may be about to record how it ended
     return None
 
 
