@@ -141,9 +141,9 @@ class DockerApps(EngineApps):
         engine, take_over, asked = self._view, self._take_over, set(keys)
         stones = tombstones.read_all(engine)
         found = apps.find_all(engine, f"{PREFIX}job", stones=stones, take_over=take_over)
-        known = [(each.labels, each.view.state) for each in found]
-        known += [(each.labels, each.outcome.state) for each in stones.values()]
-        latest = tombstones.decisive(each for each in known if each[0].key in asked)
+        ends = [(each.labels, each.view.state) for each in found]
+        ends += [(each.labels, each.outcome.state) for each in stones.values()]
+        latest = tombstones.decisive(each for each in ends if each[0].key in asked)
 
         def is_asked_for(app: DockerApp) -> bool:
             unsettled = not app.view.ended or (app.journal is not None and not app.journal.end_recorded)
