@@ -56,14 +56,6 @@ def test_reap_keeps_containers_that_a_client_of_another_home_has_created(case, s
     staged.abort(reservation)
 
 
-def test_reap_returns_the_end_of_an_app_whose_containers_were_pruned(case: DockerCase) -> None:
-    app_id = ended(case)
-    daemon = Daemon()
-    daemon.remove([one for one in daemon.containers() if one.labels.get("launcher.app-id") == app_id])
-    assert recorded_ends(case) == [(app_id, "failed")]
-    daemon.remove([one for one in daemon.volumes() if one.labels.get("launcher.app-id") == app_id])
-
-
 def test_reap_removes_the_record_of_a_recorded_app_without_containers(case: DockerCase) -> None:
     app_id = ended(case)
     recorded_ends(case)

@@ -17,7 +17,7 @@ from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers import get_scheduler
 from launcher.schedulers.docker import record, reserve, tombstones
 from launcher.schedulers.docker.client.view import run_parallel
-from launcher.schedulers.docker.names import container_name, scratch_volume
+from launcher.schedulers.docker.names import scratch_volume
 from launcher.schedulers.owner import this_process
 from launcher.specs import AppState
 from launcher.specs.attempt import Attempt
@@ -46,13 +46,6 @@ def taken_over(case: DockerCase) -> Any:
     made: Any = case.another()
     made.take_over = True
     return made
-
-
-def test_take_over_takes_a_reservation_of_another_machine(case: DockerCase, elsewhere: Attempt) -> None:
-    staged = taken_over(case)
-    assert [each.owner for each in observed(staged)] == [""]
-    submit(case, staged, case.app("true"))
-    assert case.end(elsewhere.app_id).state is AppState.SUCCEEDED
 
 
 def test_take_over_takes_no_reservation_of_a_living_client_of_this_machine(
@@ -293,12 +286,3 @@ def test_a_container_name_that_a_foreign_container_has_is_reported_as_foreign(ca
     with pytest.raises(SchedulerError, match=f"not launcher's holds the name {name}(\n|$)") as caught:
         submit(case, case.scheduler, app)
     assert caught.value.hint == f"remove or rename it: docker rm {name}"
-
-
-def test_a_paused_replica_is_pending_with_the_reason(case: DockerCase, own: Bench) -> None:
-    attempt = submit(case, case.scheduler, case.app("exec sleep 1000", replicas=2))
-    own.engine._post(container_name(attempt.app_id, "r", 0), "pause")
-    found = case.scheduler.describe(attempt.app_id)
-    assert found.state is AppState.RUNNING
-    events = [(each.state, each.message) for each in found.roles_statuses[0].replicas]
-    assert events == [(AppState.PENDING, "paused"), (AppState.RUNNING, "")]

@@ -11,6 +11,7 @@ from launcher.schedulers.docker.client import configuration
 from launcher.schedulers.docker.client.configuration import registry_of
 from launcher.schedulers.docker.client.errors import EngineError
 from tests.unit.docker.fake_engine import fake_engine, reply
+from tests.unit.test_layers import imports, modules
 
 
 @pytest.fixture
@@ -84,3 +85,9 @@ def test_the_header_without_credentials_is_an_empty_object() -> None:
     [value] = configuration.login_headers("web", "pull", {"DOCKER_CONFIG": "/nowhere"}).values()
     assert json.loads(base64.b64decode(value)) == {}
     assert configuration.login_headers("", "build", {"DOCKER_CONFIG": "/nowhere"}) == {}
+
+
+def test_one_module_alone_imports_the_package() -> None:
+    """The rest of a job's life works without it."""
+    words = {name: {each.partition(".")[0] for each in imports(name)} for name in modules()}
+    assert [name for name in words if "docker" in words[name]] == [configuration.__name__]
