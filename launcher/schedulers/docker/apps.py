@@ -201,6 +201,8 @@ def _app(
     if not (labels and view):
         return None
     app = DockerApp(labels, found, view, journal, has_tombstone=stone is not None)
+    if journal is None and stone is None and (paused_by := _paused_by(look, app, take_over=take_over)):
+        return replace(app, view=status.paused(view), paused_by=paused_by)
     is_recorded = stone is not None if journal is None else journal.outcome is not None
     if view.ended and not lock_held and not is_recorded:
         if _is_held(look, app):
@@ -210,8 +212,6 @@ def _app(
         if (known := record.journal(app.app_dir)) is not None and known.outcome is not None:
             # Its watcher has recorded more since the journal was read, and left.
             return _app(engine, app_id, found, known, stone, look=look, take_over=take_over, named=named)
-    if journal is None and stone is None and (paused_by := _paused_by(look, app, take_over=take_over)):
-        return replace(app, view=status.paused(view), paused_by=paused_by)
     return replace(app, owner=_owner(look, app, lock_held=lock_held, take_over=take_over))
 
 
@@ -227,7 +227,7 @@ def _view(
 ) -> DockerAppView | None:
     """The state by journal, tombstone and containers. `named`: name removed replicas where possible."""
     if stone is not None and (journal is None or journal.outcome is None):
-        effective: Journal | None = Journal([*(journal.events if journal else ()), tombstones.end_of(stone)])
+        effective: Journal | None = Journal([*(journal.events if journal else ()), stone.outcome.to_event()])
     else:
         effective = journal
     complete = (journal is not None and journal.is_declared) or (stone is not None and not found)

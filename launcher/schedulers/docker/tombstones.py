@@ -18,7 +18,7 @@ from contextlib import suppress
 from launcher.dataclass import dataclass, replace
 from launcher.holding import use
 from launcher.schedulers.docker.client.errors import EngineRefused
-from launcher.schedulers.docker.journal import RecordedOutcome
+from launcher.schedulers.docker.journal import Outcome
 from launcher.schedulers.docker.labels import APP_ID, PREFIX, TOMBSTONE, TURN, Labels
 from launcher.schedulers.owner import from_json, this_process
 from launcher.specs.attempt import ENDED_STATES
@@ -61,7 +61,7 @@ class Tombstone:
 
     volume: str
     labels: Labels
-    outcome: RecordedOutcome
+    outcome: Outcome
     started_at: float | None
 
     @property
@@ -86,23 +86,7 @@ class Tombstone:
 
     def attempt(self) -> Attempt | None:
         found = self.labels.attempt
-        return found and replace(found, **self._end, started_at=self.started_at, used=self.used)
-
-    def shown(self, view: DockerAppView) -> DockerAppView:
-        """The app with this outcome."""
-        return replace(view, **self._end)
-
-    @property
-    def _end(self) -> dict[str, Any]:
-        found = self.outcome
-        return {
-            "state": found.state,
-            "message": found.message,
-            "exit_code": found.code,
-            "drift": found.drift,
-            "inputs_changed": found.inputs_changed,
-            "ended_at": found.at,
-        }
+        return found and replace(found, **self.outcome._asdict(), started_at=self.started_at, used=self.used)
 
 
 def name_of(app_id: str) -> str:
@@ -139,13 +123,13 @@ def parse(volume: Labelled) -> Tombstone | None:
         return None
     labels = Labels({**volume.labels, APP_ID: app_id})
     code = labels.number("exit-code", None)
-    outcome = RecordedOutcome(
-        state=state,  # type: ignore[arg-type]  # one of ENDED_STATES
-        message=labels.text("message"),
-        code=None if code is None else int(code),
-        drift=labels.text("drift"),
-        inputs_changed=labels.text("inputs-changed"),
-        at=labels.number("ended-at", None),
+    outcome = Outcome(
+        state,  # type: ignore[arg-type]  # one of ENDED_STATES
+        labels.text("message"),
+        None if code is None else int(code),
+        labels.text("drift"),
+        labels.text("inputs-changed"),
+        labels.number("ended-at", None),
     )
     return Tombstone(volume.name, labels, outcome, labels.number("started-at", None))
 
@@ -177,13 +161,6 @@ def decisive(attempts: Iterable[tuple[Labels, str]]) -> set[str]:
     last = {labels.key: labels.app_id for labels, _ in known}
     ran = {labels.key: labels.app_id for labels, state in known if state != "skipped"}
     return {*last.values(), *ran.values()}
-
-
-def end_of(stone: Tombstone) -> dict[str, Any]:
-    """The event of the end in a tombstone."""
-    found = stone.outcome
-    how = {"message": found.message, "code": found.code, "drift": found.drift, "inputs": found.inputs_changed}
-    return {"e": "ended", "state": found.state, **how, "t": round((found.at or 0) * 1e9)}
 
 
 def write(engine: Engine, labels: Mapping[str, str], view: DockerAppView) -> DockerAppView:
@@ -219,7 +196,7 @@ def _write(engine: Engine, attempt: Attempt, labels: Mapping[str, str], view: Do
             there = read(engine, attempt.app_id)
     if others:
         remove_replaced(engine, attempt.key)
-    return view if there is None else there.shown(view)
+    return view if there is None else replace(view, **there.outcome._asdict())
 
 
 def remove_replaced(engine: Engine, key: tuple[str, str, str]) -> None:

@@ -157,7 +157,7 @@ def test_the_outcome_at_the_engine_is_that_of_its_first_writer_unless_that_write
     for view, stays in ((lost, lost), (lost, lost), (failed, failed), (succeeded, failed), (lost, failed)):
         found = tombstones.write(own.engine, labels, view)
         stone = tombstones.read(own.engine, attempt.app_id).outcome
-        assert (found.state, found.message, found.ended_at) == (stone.state, stone.message, stone.at)
+        assert (found.state, found.message, found.ended_at) == (stone.state, stone.message, stone.ended_at)
         assert found.state == stays.state
     case.scheduler.cancel(attempt.app_id, grace_s=0)
     assert case.scheduler.attempt(attempt.app_id).state == "failed"

@@ -35,27 +35,21 @@ def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> Doc
 
 def _wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> DockerApp | None:
     found = apps.find(engine, app_id)
-    while found is not None:
-        if found.paused_by is not None:  # no event may follow
-            left = _left(deadline, _LOOK_S)
-            if there := record.locked_elsewhere(app_id, found.paused_by):
-                wait_for_exit(there, left)
-            else:
-                time.sleep(left)
-        elif _is_left(found):
-            _wait_for_watchers(found, _left(deadline, _LOOK_S))
-        elif not found.view.ended:
-            found = _listen(engine, app_id, _next_look(found, deadline)) or found
-        if found.view.ended:
-            _wait_for_watchers(found, _left(deadline, _EXIT_S))
-            if found.view.final and not found.view.live:
-                return found  # no watcher is left that could record more
-        found = apps.find(engine, app_id)
-        if found is None or found.view.ended or found.is_abandoned:
+    while found is not None and not (found.view.ended or found.is_abandoned):
+        seen, left = None, _left(deadline, _LOOK_S)
+        if left <= 0:
             return found
-        if deadline is not None and time.monotonic() > deadline:
-            return found
-    return None
+        if found.paused_by is not None and not record.locked_elsewhere(app_id, found.paused_by):
+            time.sleep(left)  # no event may follow
+        elif found.paused_by is not None or _is_left(found):
+            _wait_for_watchers(found, left)
+        else:
+            seen = _listen(engine, app_id, _next_look(found, deadline))
+        is_seen = seen is not None and seen.view.final and not seen.view.live
+        found = seen if is_seen else apps.find(engine, app_id)
+    if found is not None and found.view.ended:
+        _wait_for_watchers(found, _left(deadline, _EXIT_S))
+    return found
 
 
 def look_for_end(engine: EngineView, app_id: str) -> DockerApp | None:
