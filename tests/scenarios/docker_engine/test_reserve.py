@@ -132,9 +132,17 @@ staged.start(reservation)
 """
 
 
-def half_started(attempt: Attempt) -> None:
+FAR = """
+from dataclasses import replace
+from launcher.schedulers.docker import reserve
+real = reserve.this_process
+reserve.this_process = lambda: replace(real(), host="far", boot="b", home="/home/far/.launcher")
+"""
+
+
+def half_started(attempt: Attempt, first: str = "") -> None:
     """Submit an attempt, and kill its client and its watcher after the start of the first replica."""
-    ran = subprocess.run([sys.executable, "-c", HALF, json.dumps(attempt.to_json())], check=False)
+    ran = subprocess.run([sys.executable, "-c", first + HALF, json.dumps(attempt.to_json())], check=False)
     assert ran.returncode == -signal.SIGKILL
 
 
@@ -190,6 +198,23 @@ def test_a_half_started_app_is_not_created_again_survives_an_aborted_resume_and_
     staged.cancel(attempt.app_id)
     assert seen(staged) == [(attempt.app_id, "cancelled")]
     assert processes.of_home(str(launcher_home)) == []
+
+
+def test_a_half_started_app_of_another_machine_is_watched_here_once_it_was_taken_over(
+    case, tmp_path, monkeypatch, launcher_home
+):
+    app = case.app("exec sleep 1000", replicas=2)
+    attempt = attempt_of(case, app)
+    with monkeypatch.context() as there:
+        there.setenv("LAUNCHER_HOME", str(tmp_path / "far"))
+        half_started(attempt, FAR)
+    submit(case, taken_over(case), app)
+    watcher = processes.supervisors(str(launcher_home))[attempt.app_id]
+    processes.kill([watcher])
+    assert processes.gone([watcher], timeout_s=60)
+    assert not record.is_locked(record.folder(attempt.app_id))
+    assert case.scheduler.describe(attempt.app_id).state is AppState.RUNNING
+    assert record.is_locked(record.folder(attempt.app_id))
 
 
 def test_one_of_many_clients_gets_an_app_id(case: DockerCase) -> None:
