@@ -205,7 +205,8 @@ def _app(
         return replace(app, view=status.paused(view), paused_by=paused_by)
     is_recorded = stone is not None if journal is None else journal.outcome is not None
     if view.ended and not lock_held and not is_recorded:
-        if _is_held(look, app):
+        is_plain = journal is not None and bool(view.drift)  # the record here tells removed from pruned ones
+        if not is_plain and _is_held(look, app):
             # Its watcher alone knows of kills, compares input files, and hashes the output folder.
             running = replace(view, state="running", message="", exit_code=None, ended_at=None, final=False)
             return replace(app, view=running, is_ending=True)
