@@ -29,7 +29,7 @@ from launcher.schedulers.docker.tombstones import Tombstone
 from launcher.schedulers.docker.watchers import Looks, OneLook
 from launcher.schedulers.owner import Owner
 from launcher.schedulers.record import in_state
-from launcher.specs.attempt import PENDING_STATES, WAITING_STATES, Attempt
+from launcher.specs.attempt import PENDING_STATES, WAITING_STATES, Attempt, AttemptState
 from launcher.state.records import AppRecord, as_seen
 
 INSPECT_S = 15.0
@@ -197,7 +197,7 @@ def _app(
     """The app at one moment; `look` sees the watchers of all apps that are read together."""
     found, look = tuple(containers), look or OneLook(engine)
     labels = _labels(engine, app_id, found, stone)
-    view = labels and _view(engine, labels, found, journal, stone, lock_held=lock_held, named=named)
+    view = labels and _view(engine, labels, found, journal, stone, named=named)
     if not (labels and view):
         return None
     app = DockerApp(labels, found, view, journal, has_tombstone=stone is not None)
@@ -208,9 +208,10 @@ def _app(
         is_plain = journal is not None and bool(view.drift)  # the record here tells removed from pruned ones
         if not is_plain and _is_held(look, app):
             # Its watcher alone knows of kills, compares input files, and hashes the output folder.
-            running = replace(view, state="running", message="", exit_code=None, ended_at=None, final=False)
-            return replace(app, view=running, is_ending=True)
-        if (known := record.journal(app.app_dir)) is not None and known.outcome is not None:
+            before: AttemptState = "running" if found or view.started else "waiting"
+            view = replace(view, state=before, message="", exit_code=None, ended_at=None, final=False)
+            app = replace(app, view=view, is_ending=True)
+        elif (known := record.journal(app.app_dir)) is not None and known.outcome is not None:
             # Its watcher has recorded more since the journal was read, and left.
             return _app(engine, app_id, found, known, stone, look=look, take_over=take_over, named=named)
     return replace(app, owner=_owner(look, app, lock_held=lock_held, take_over=take_over))
@@ -223,7 +224,6 @@ def _view(
     journal: Journal | None,
     stone: Tombstone | None,
     *,
-    lock_held: bool,
     named: bool,
 ) -> DockerAppView | None:
     """The state by journal, tombstone and containers. `named`: name removed replicas where possible."""
@@ -248,9 +248,6 @@ def _view(
             output_digest=view.output_digest or stone.labels.text("output-digest"),
             images=view.images or stone.labels.image_ids,
         )
-    is_gone = not (found or view.final or lock_held) and view.message == status.GONE
-    if is_gone and record.is_locked(record.folder(labels.app_id)):
-        return DockerAppView(state="waiting")  # its watcher is about to record that
     return view
 
 
