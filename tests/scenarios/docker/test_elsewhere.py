@@ -11,7 +11,7 @@ from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
-def second():
+def other_engine():
     """A second engine, on which each test has only jobs of its own."""
     require_own()
     with OwnEngine() as made:
@@ -19,7 +19,7 @@ def second():
 
 
 @pytest.fixture
-def other(scenario, second, monkeypatch):
+def other(scenario, other_engine, monkeypatch):
     """A function that switches all further commands to the second engine and back."""
     before = scenario.daemon
     with monkeypatch.context() as way:
@@ -28,7 +28,7 @@ def other(scenario, second, monkeypatch):
             if back:
                 way.undo()
             else:
-                way.setenv("DOCKER_HOST", second.host)
+                way.setenv("DOCKER_HOST", other_engine.host)
             scenario.daemon = Daemon()
 
         yield switch
@@ -120,7 +120,7 @@ def test_a_plan_at_another_engine_names_the_running_attempt_and_not_the_lost_one
 
 
 def test_apps_go_on_after_another_engine_answered_at_their_address(
-    scenario, second, gate, tmp_path, monkeypatch
+    scenario, other_engine, gate, tmp_path, monkeypatch
 ):
     """A port may be forwarded to one machine, then to another one, and back."""
     with Proxy(tmp_path / "p.sock", everything) as proxy, monkeypatch.context() as way:
@@ -129,7 +129,7 @@ def test_apps_go_on_after_another_engine_answered_at_their_address(
         second = scenario.job("true", name="second", top="needs: [job]")
         scenario.apply(first, second)
         ours = scenario.daemon.socket_path
-        proxy.switch(second.host.removeprefix("unix://"))
+        proxy.switch(other_engine.host.removeprefix("unix://"))
         asked = proxy.streams()
         until(lambda: proxy.streams() >= asked + 3)  # the watcher asks again and again
         proxy.switch(ours)
