@@ -172,7 +172,9 @@ class DockerApps(EngineApps):
         return [attempt for attempt in found if attempt is not None]
 
     def forget_outcome(self, app_id: str) -> None:
-        self._engine.remove_volume(tombstones.name_of(app_id))
+        if (stone := tombstones.read(self._engine, app_id)) is not None:
+            tombstones.remove_replaced(self._engine, stone.labels.key)  # first: else one of these decides
+            self._engine.remove_volume(stone.volume)
 
     def wait_for_start(self, app_id: str) -> None:
         waiting.wait_for_start(self._view, app_id)
