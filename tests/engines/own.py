@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +20,16 @@ from tests.engines.images import RECIPES, SHELL_IMAGE
 _HERE = Path(__file__).resolve().parent
 _DEAD_S = 60.0
 _PANIC = "reservePools"  # of libnetwork, in the trace of dockerd
+_GUARD = """
+import os, select, shutil, subprocess, sys
+starter, dockerd, folder = sys.argv[1:]
+ended = select.poll()
+ended.register(os.pidfd_open(int(starter)), select.POLLIN)
+while not ended.poll(1000):
+    pass
+subprocess.run([dockerd, "down", f"{folder}/d"])
+shutil.rmtree(folder, ignore_errors=True)
+"""
 
 
 def reason() -> str:
@@ -43,6 +54,8 @@ class OwnEngine:
     As on any machine, its data are not below the folder of its socket, which watchers on the engine mount:
     else the engine would mount the folder within itself for each look into such a container.
 
+    When this process is killed, a process beside the engine removes the engine.
+
     Args:
         options: of `dockerd`, at each start.
     """
@@ -55,6 +68,10 @@ class OwnEngine:
         self.host = f"unix://{self._socket}"
 
     def __enter__(self) -> OwnEngine:
+        guard = [sys.executable, "-I", "-c", _GUARD, str(os.getpid()), str(_HERE / "dockerd")]
+        self._guard = subprocess.Popen(
+            [*guard, str(self.folder)], env=self._environ(), stdin=subprocess.DEVNULL, start_new_session=True
+        )
         self.up()
         subprocess.run([_HERE / RECIPES[SHELL_IMAGE], SHELL_IMAGE], env=self._environ(), check=True)
         return self
@@ -63,10 +80,8 @@ class OwnEngine:
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> None:
         self._dockerd("down")
-        # A killed engine that was just starting a container leaves the container's shim.
-        shims = processes.mentioning(str(self.folder))
-        processes.kill(shims)
-        processes.gone(shims, timeout_s=_DEAD_S)
+        os.killpg(self._guard.pid, signal.SIGKILL)
+        self._guard.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def up(self) -> None:
@@ -109,7 +124,8 @@ class OwnEngine:
         return [self.folder / "d" / "pid", self.folder / "d" / "exec" / "containerd" / "containerd.pid"]
 
     def _environ(self) -> dict[str, str]:
-        return {**os.environ, "DOCKER_HOST": self.host, "SOCKET": str(self._socket)}
+        own = {"DOCKER_HOST": self.host, "SOCKET": str(self._socket)}
+        return {**{name: each for name, each in os.environ.items() if name != "LAUNCHER_HOME"}, **own}
 
     def _dockerd(self, word: str, *options: str) -> None:
         command = [str(_HERE / "dockerd"), word, str(self.folder / "d"), *options]

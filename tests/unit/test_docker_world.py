@@ -1,11 +1,18 @@
 """The tests' own view of the engine: leftovers fail a test, and the proxy refuses writes."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+from tests import processes
 from tests.engines.docker import Daemon, Refused
 from tests.engines.images import SHELL_IMAGE
+from tests.engines.own import require_own
 from tests.engines.proxy import Proxy, everything
 from tests.unit.test_harness import run_tests
+from tests.waiting import PATIENCE_S, until
 
 LEAVES_ONE_BEHIND = """
 from tests.engines.docker import Daemon
@@ -19,6 +26,13 @@ from tests.engines.docker import Daemon
 def test_it(token):
     body = {"Name": f"{token}-left", "Labels": {"launcher.session": token, "launcher.app-id": token}}
     Daemon().ask("POST", "/volumes/create", body)
+"""
+STARTS_AN_ENGINE = """
+import signal
+from tests.engines.own import OwnEngine
+with OwnEngine() as made:
+    print(made.folder, *made.pids, flush=True)
+    signal.pause()
 """
 
 
@@ -48,3 +62,12 @@ def test_the_proxy_passes_everything_and_breaks_off_on_command(tmp_path, token):
         behind.ask("DELETE", f"/containers/{made}", force="1")
         proxy.break_off()
         assert not behind.answers()
+
+
+def test_an_engine_of_one_test_ends_with_a_process_that_is_killed():
+    require_own()
+    with subprocess.Popen([sys.executable, "-c", STARTS_AN_ENGINE], stdout=subprocess.PIPE) as starter:
+        folder, *pids = starter.stdout.readline().decode().split()
+        starter.kill()
+    assert processes.gone(map(int, pids), timeout_s=PATIENCE_S)
+    until(lambda: not Path(folder).exists())

@@ -141,8 +141,7 @@ class DockerLogs(RecordedLogs):
 
         There are none for an app without a record in this state folder.
         """
-        attempt = record.read_attempt(record.folder(self.app_id)) or {}
-        labels = Labels(attempt.get("labels", {}))
+        labels = Labels(record.recorded_labels(record.folder(self.app_id)))
         rules = labels.retries
         counts = dict.fromkeys(rules, 0) | Counter(role for role, _ in expected_replicas(labels))
         retries = [rules.get(role, (0, ""))[:2] for role in counts]

@@ -14,7 +14,7 @@ from launcher.schedulers.docker import record, status, tombstones, watchers
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.journal import Journal
-from launcher.schedulers.docker.labels import APP_ID, INPUTS, PREFIX, Labels, read_labels
+from launcher.schedulers.docker.labels import APP_ID, PREFIX, Labels, read_labels
 from launcher.schedulers.docker.names import (
     expected_replicas,
     has_own_name,
@@ -29,7 +29,7 @@ from launcher.schedulers.docker.tombstones import Tombstone
 from launcher.schedulers.docker.watchers import Looks, OneLook
 from launcher.schedulers.owner import Owner
 from launcher.schedulers.record import in_state
-from launcher.specs.attempt import PENDING_STATES, WAITING_STATES, Attempt
+from launcher.specs.attempt import PENDING_STATES, WAITING_STATES, Attempt, AttemptState
 from launcher.state.records import AppRecord, as_seen
 
 INSPECT_S = 15.0
@@ -48,7 +48,8 @@ class DockerApp:
             there is none, or none is needed.
         paused_by: the owner whose watcher may restart the app, at once or after a pause; its record is not
             here.
-        is_ending: the app has ended, and its watcher is about to judge and record that; no event follows.
+        is_ending: the app seems to have ended, and its watcher is about to judge and record that; no event
+            follows.
         has_tombstone: its outcome was read from its tombstone.
     """
 
@@ -196,22 +197,23 @@ def _app(
     """The app at one moment; `look` sees the watchers of all apps that are read together."""
     found, look = tuple(containers), look or OneLook(engine)
     labels = _labels(engine, app_id, found, stone)
-    view = labels and _view(engine, labels, found, journal, stone, lock_held=lock_held, named=named)
+    view = labels and _view(engine, labels, found, journal, stone, named=named)
     if not (labels and view):
         return None
     app = DockerApp(labels, found, view, journal, has_tombstone=stone is not None)
-    if view.ended and not lock_held and stone is None and (journal is None or journal.outcome is None):
-        if record.is_locked(app.app_dir) or is_held_elsewhere(look, labels):
-            is_unasked = view.state == "lost" and not view.drift and any(each.lost for each in view.replicas)
-            if is_unasked or (view.state == "succeeded" and INPUTS in labels):
-                # Its watcher knows more, or compares input files, and records the end.
-                running = replace(view, state="running", message="", ended_at=None, final=False)
-                return replace(app, view=running, is_ending=True)
-        elif (known := record.journal(app.app_dir)) is not None and known.outcome is not None:
-            # Its watcher has recorded more since the journal was read, and left.
-            return _app(engine, app_id, found, known, None, look=look, take_over=take_over, named=named)
     if journal is None and stone is None and (paused_by := _paused_by(look, app, take_over=take_over)):
         return replace(app, view=status.paused(view), paused_by=paused_by)
+    is_recorded = stone is not None if journal is None else journal.outcome is not None
+    if view.ended and not lock_held and not is_recorded:
+        is_plain = journal is not None and bool(view.drift)  # the record here tells removed from pruned ones
+        if not is_plain and _is_held(look, app):
+            # Its watcher alone knows of kills, compares input files, and hashes the output folder.
+            before: AttemptState = "running" if found or view.started else "waiting"
+            view = replace(view, state=before, message="", exit_code=None, ended_at=None, final=False)
+            app = replace(app, view=view, is_ending=True)
+        elif (known := record.journal(app.app_dir)) is not None and known.outcome is not None:
+            # Its watcher has recorded more since the journal was read, and left.
+            return _app(engine, app_id, found, known, stone, look=look, take_over=take_over, named=named)
     return replace(app, owner=_owner(look, app, lock_held=lock_held, take_over=take_over))
 
 
@@ -222,12 +224,11 @@ def _view(
     journal: Journal | None,
     stone: Tombstone | None,
     *,
-    lock_held: bool,
     named: bool,
 ) -> DockerAppView | None:
     """The state by journal, tombstone and containers. `named`: name removed replicas where possible."""
     if stone is not None and (journal is None or journal.outcome is None):
-        effective: Journal | None = Journal([*(journal.events if journal else ()), tombstones.end_of(stone)])
+        effective: Journal | None = Journal([*(journal.events if journal else ()), stone.outcome.to_event()])
     else:
         effective = journal
     complete = (journal is not None and journal.is_declared) or (stone is not None and not found)
@@ -247,9 +248,6 @@ def _view(
             output_digest=view.output_digest or stone.labels.text("output-digest"),
             images=view.images or stone.labels.image_ids,
         )
-    is_gone = not (found or view.final or lock_held) and view.message == status.GONE
-    if is_gone and record.is_locked(record.folder(labels.app_id)):
-        return DockerAppView(state="waiting")  # its watcher is about to record that
     return view
 
 
@@ -268,9 +266,10 @@ def _labels(
     return labels or (stone.labels if stone is not None else None)
 
 
-def is_held_elsewhere(engine: Looks, labels: Labels) -> bool:
-    """Whether a watcher has the app: below another state folder of this machine, or on the engine."""
-    return bool(record.locked_elsewhere(labels.app_id, labels.owner)) or watchers.is_held(engine, labels)
+def _is_held(engine: Looks, app: DockerApp) -> bool:
+    """Whether a watcher has the app: here, below another state folder of this machine, or on the engine."""
+    is_here = record.is_locked(app.app_dir) or record.locked_elsewhere(app.app_id, app.labels.owner)
+    return bool(is_here) or watchers.is_held(engine, app.labels)
 
 
 def _owner(engine: Looks, app: DockerApp, *, lock_held: bool, take_over: bool) -> str:
@@ -322,9 +321,6 @@ def attempt_of(app: DockerApp) -> Attempt | None:
     attempt, view = app.labels.attempt, app.view
     if attempt is None:
         return None
-    if view.ended and not view.final and record.locked_elsewhere(app.app_id, app.labels.owner):
-        # Its watcher has the journal, which separates cancelled from failed replicas, and records the end.
-        return replace(attempt, state="running", started_at=view.started_at)
     seen = as_seen(attempt, app.to_record(), app.owner)
     return replace(seen, unstarted=view.unstarted, drift=view.drift)
 

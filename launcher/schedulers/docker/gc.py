@@ -65,9 +65,8 @@ def finished(engine: EngineView) -> list[AppRecord]:
 
 
 def is_over(app: DockerApp) -> bool:
-    """Whether the app has ended for good: no container runs, and no watcher is about to record the end."""
-    waits = not app.view.final and record.is_locked(app.app_dir)
-    return app.view.ended and not app.view.live and not waits
+    """Whether the app has ended for good: no container runs."""
+    return app.view.ended and not app.view.live
 
 
 def remove(engine: Engine, app_id: str) -> None:
@@ -123,6 +122,8 @@ def _remove_containers(engine: Engine, app: DockerApp | None) -> None:
         # Clients with other state folders know its end from its containers alone.
         tombstones.write(engine, app.containers[0].labels, app.view)
         run_parallel(lambda container: engine.remove(container.id), app.containers)
+        if app.labels.is_job:
+            tombstones.remove_replaced(engine, app.labels.key)
 
 
 def _claim(app_dir: str) -> RecordLock:

@@ -32,9 +32,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
-from launcher.dataclass import dataclass
 from launcher.holding import journal as lines
 from launcher.holding.app import App
 from launcher.holding.events import cause
@@ -47,16 +46,21 @@ Event = dict[str, Any]
 _OF_RUNS = frozenset(("starting", "started", "spawn", "ready", "late", "exit", "ended"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedOutcome:
-    """The recorded end of an attempt, from its journal or from the engine."""
+class Outcome(NamedTuple):
+    """The recorded end of an attempt, from its journal or from the engine; see `DockerAppView`."""
 
     state: AttemptState
     message: str = ""
-    code: int | None = None
+    exit_code: int | None = None
     drift: str = ""
     inputs_changed: str = ""
-    at: float | None = None
+    ended_at: float | None = None
+
+    def to_event(self) -> Event:
+        """The event `ended`."""
+        how = {"message": self.message, "code": self.exit_code, "drift": self.drift}
+        at = round((self.ended_at or 0) * 1e9)
+        return {"e": "ended", "state": self.state, **how, "inputs": self.inputs_changed, "t": at}
 
 
 class Journal:
@@ -86,7 +90,7 @@ class Journal:
         return bool(self.events) and self.events[0]["e"] == "created"
 
     @cached_property
-    def outcome(self) -> RecordedOutcome | None:
+    def outcome(self) -> Outcome | None:
         """The first recorded end; None where there is none."""
         ends = (each for each in self.events if each["e"] == "ended" and "state" in each)
         return next(map(_outcome, ends), None)
@@ -138,7 +142,7 @@ class HeldApp(App):
     def __init__(self) -> None:
         super().__init__()
         self.state: AttemptState
-        self.outcome: RecordedOutcome | None = None
+        self.outcome: Outcome | None = None
         self.stop_requested: set[str] = set()
         self.killed: dict[str, float] = {}
         self.of_engine: dict[tuple[str, int], int] = {}
@@ -219,15 +223,10 @@ class HeldApp(App):
         self.killed[event["id"]] = float(event["at"])
 
 
-def _outcome(event: Event) -> RecordedOutcome:
-    return RecordedOutcome(
-        state=event["state"],
-        message=event.get("message", ""),
-        code=event.get("code"),
-        drift=event.get("drift", ""),
-        inputs_changed=event.get("inputs", ""),
-        at=event.get("t", 0) / 1e9 or None,
-    )
+def _outcome(event: Event) -> Outcome:
+    drift, inputs_changed = event.get("drift", ""), event.get("inputs", "")
+    at = event.get("t", 0) / 1e9 or None
+    return Outcome(event["state"], event.get("message", ""), event.get("code"), drift, inputs_changed, at)
 
 
 def fold(data: bytes) -> Journal:

@@ -21,7 +21,6 @@ from launcher.schedulers.docker.client.wire import Patience
 from launcher.schedulers.docker.labels import PREFIX, Labels
 from launcher.schedulers.docker.names import error_file, is_replica, where
 from launcher.schedulers.docker.status import DockerReplica, view
-from launcher.schedulers.docker.tombstones import Tombstone
 from launcher.schedulers.docker.watching import waiting
 from launcher.schedulers.docker.watching.waiting import ensure_watched
 from launcher.schedulers.many import in_threads
@@ -139,10 +138,12 @@ class DockerApps(EngineApps):
         ones that another program has started again. Containers are inspected only where the list is not
         enough: for apps that have ended or lost their owner.
         """
-        engine, take_over = self._view, self._take_over
+        engine, take_over, asked = self._view, self._take_over, set(keys)
         stones = tombstones.read_all(engine)
         found = apps.find_all(engine, f"{PREFIX}job", stones=stones, take_over=take_over)
-        latest = _latest(found, stones.values(), set(keys))
+        ends = [(each.labels, each.view.state) for each in found]
+        ends += [(each.labels, each.outcome.state) for each in stones.values()]
+        latest = tombstones.decisive(each for each in ends if each[0].key in asked)
 
         def is_asked_for(app: DockerApp) -> bool:
             unsettled = not app.view.ended or (app.journal is not None and not app.journal.end_recorded)
@@ -165,11 +166,15 @@ class DockerApps(EngineApps):
         return [*here, *record.live_elsewhere(engine, keys, settled)]
 
     def outcomes(self) -> list[Attempt]:
-        found = (stone.attempt() for stone in tombstones.read_all(self._view).values())
+        stones = tombstones.read_all(self._view)
+        latest = tombstones.decisive((each.labels, each.outcome.state) for each in stones.values())
+        found = (stones[app_id].attempt() for app_id in sorted(latest))
         return [attempt for attempt in found if attempt is not None]
 
     def forget_outcome(self, app_id: str) -> None:
-        self._engine.remove_volume(tombstones.name_of(app_id))
+        if (stone := tombstones.read(self._engine, app_id)) is not None:
+            tombstones.remove_replaced(self._engine, stone.labels.key)  # first: else one of these decides
+            self._engine.remove_volume(stone.volume)
 
     def wait_for_start(self, app_id: str) -> None:
         waiting.wait_for_start(self._view, app_id)
@@ -269,19 +274,6 @@ def _attempt_of(found: DockerApp) -> Attempt | None:
 
     labels = found.containers[0].labels if found.containers else {}
     return replace(attempt, inputs_changed=changed_inputs(found.app_dir, labels, is_late=True))
-
-
-def _latest(found: Iterable[DockerApp], stones: Iterable[Tombstone], keys: Collection[JobKey]) -> set[str]:
-    """The app ids with the highest attempt number of each key: of all attempts, and of those not skipped."""
-    best: dict[tuple[object, ...], tuple[int, str]] = {}
-    known = [(app.labels, app.view.state) for app in found]
-    known += [(stone.labels, stone.outcome.state) for stone in stones]
-    for labels, state in known:
-        if (key := labels.key) in keys:
-            number = labels.attempt_number
-            for among in ("all", "not skipped") if state != "skipped" else ("all",):
-                best[key, among] = max(best.get((key, among), (0, "")), (number, labels.app_id))
-    return {app_id for _, app_id in best.values()}
 
 
 def error_files(engine: EngineView, found: DockerApp) -> dict[tuple[str, int], str]:

@@ -225,6 +225,12 @@ def read_attempt(app_dir: str) -> dict[str, Any] | None:
     return None
 
 
+def recorded_labels(app_dir: str) -> Mapping[str, str]:
+    """The labels of the containers of the app; {} where they are not on record."""
+    found = (read_attempt(app_dir) or {}).get("labels")
+    return found if isinstance(found, dict) else {}
+
+
 def clear(app_dir: str) -> None:
     """Empty the record of an app that was never started and is submitted again. The caller holds the lock."""
     for path in (journal_path(app_dir), os.path.join(app_dir, _ATTEMPT), watcher_log(app_dir)):
@@ -298,8 +304,7 @@ def read(app_id: str) -> AppRecord | None:
     if not is_id(app_id):
         return None
     app_dir = folder(app_id)
-    labels = (read_attempt(app_dir) or {}).get("labels")
-    if not isinstance(labels, dict):
+    if not (labels := recorded_labels(app_dir)):
         return None
     found = of_labels(app_id, Labels(labels))
     recorded = journal(app_dir)
@@ -309,8 +314,8 @@ def read(app_id: str) -> AppRecord | None:
         found.state, found.message = recorded.held
     if recorded is not None and recorded.outcome is not None:
         outcome = recorded.outcome
-        found.state, found.message, found.exit_code = outcome.state, outcome.message, outcome.code
-        found.ended_at = outcome.at
+        found.state, found.message, found.exit_code = outcome.state, outcome.message, outcome.exit_code
+        found.ended_at = outcome.ended_at
         found.inputs_changed = outcome.inputs_changed or recorded.app.inputs_changed
         found.used, found.output_digest = recorded.app.used, recorded.app.output_digest
     return found
@@ -318,8 +323,7 @@ def read(app_id: str) -> AppRecord | None:
 
 def attempt_here(app_id: str) -> Attempt | None:
     """The attempt of an app, by its record in this state folder alone."""
-    app, facts = read(app_id), read_attempt(folder(app_id)) or {}
-    labels = read_labels(facts.get("labels") or {})
+    app, labels = read(app_id), read_labels(recorded_labels(folder(app_id)))
     found = labels.attempt if labels is not None else None
     return None if found is None or app is None else as_seen(found, app)
 

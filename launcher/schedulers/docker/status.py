@@ -26,7 +26,7 @@ from launcher.schedulers.docker.facts import (
     open_app,
     unended,
 )
-from launcher.schedulers.docker.journal import HeldApp, Journal, RecordedOutcome
+from launcher.schedulers.docker.journal import HeldApp, Journal, Outcome
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.names import is_replica, is_reservation, queued_name, where
 from launcher.specs.attempt import AttemptState
@@ -233,9 +233,7 @@ def _conclude(app: HeldApp, containers: Sequence[Container], *, is_held: bool) -
         app.take(decision)
 
 
-def _shown_app(
-    app: HeldApp, containers: Sequence[Container], outcome: RecordedOutcome | None
-) -> dict[str, Any]:
+def _shown_app(app: HeldApp, containers: Sequence[Container], outcome: Outcome | None) -> dict[str, Any]:
     """The fields of the view of an app that has begun. `outcome`: the recorded outcome."""
     there = {where(each): each for each in containers}
     replicas = tuple(_shown(app, each, there.get((each.role.name, each.k))) for each in _named(app))
@@ -256,10 +254,9 @@ def _shown_app(
     }
     if outcome is not None:
         again = [each.label for each in replicas if each.state == "running"]
-        fields.update(state=outcome.state, message=outcome.message, exit_code=outcome.code)
+        fields |= outcome._asdict()
         fields["drift"] = f"{again[0]} was started by hand" if again else outcome.drift
         fields["inputs_changed"] = app.inputs_changed or outcome.inputs_changed
-        fields["ended_at"] = outcome.at
     elif app.stop is not None and app.stop["state"] == "lost":  # also while other replicas run
         fields.update(state="lost", message=app.stop["message"], ended_at=ended_at)
     elif app.has_ended:

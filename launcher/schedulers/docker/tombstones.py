@@ -1,12 +1,12 @@
 """Outcomes of jobs, and decisions about waiting attempts, stored at the engine as labels of empty volumes.
 
-A tombstone is one volume per job, with its last outcome.
+A tombstone is one volume per attempt, with its outcome.
 
-Clients with other state folders have no journal and no ledger row of an attempt. Once `launcher gc` or
-`docker rm` has removed its containers, only this volume keeps these clients from running it again. The volume
-is written before the end is journalled, and replaced when a later attempt of the job ends; the tombstone of a
-skipped attempt replaces only that of another skipped attempt. It has no label `launcher.app-id`, so that it
-does not count as a part of the app.
+Clients with other state folders have no journal and no ledger row of an attempt: its containers alone show
+neither its first start nor why it ended. Once `launcher gc` or `docker rm` has removed its containers, only
+this volume keeps these clients from running it again. The volume is written before the end is journalled, and
+removed when both the containers are gone and a later attempt of the job has ended; a skipped attempt replaces
+only another skipped one. It has no label `launcher.app-id`, so that it does not count as a part of the app.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from contextlib import suppress
 from launcher.dataclass import dataclass, replace
 from launcher.holding import use
 from launcher.schedulers.docker.client.errors import EngineRefused
-from launcher.schedulers.docker.journal import RecordedOutcome
+from launcher.schedulers.docker.journal import Outcome
 from launcher.schedulers.docker.labels import APP_ID, PREFIX, TOMBSTONE, TURN, Labels
 from launcher.schedulers.owner import from_json, this_process
 from launcher.specs.attempt import ENDED_STATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from launcher.holding.use import Use
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.client.view import EngineView
     from launcher.schedulers.docker.status import DockerAppView
     from launcher.specs.attempt import Attempt
-    from launcher.specs.jobkey import JobKey
-
 
 _LEFT_OUT = (
     "app-id",
@@ -63,7 +61,7 @@ class Tombstone:
 
     volume: str
     labels: Labels
-    outcome: RecordedOutcome
+    outcome: Outcome
     started_at: float | None
 
     @property
@@ -87,17 +85,8 @@ class Tombstone:
         return {}
 
     def attempt(self) -> Attempt | None:
-        found, outcome = self.labels.attempt, self.outcome
-        return found and replace(
-            found,
-            state=outcome.state,
-            message=outcome.message,
-            exit_code=outcome.code,
-            drift=outcome.drift,
-            started_at=self.started_at,
-            ended_at=outcome.at,
-            used=self.used,
-        )
+        found = self.labels.attempt
+        return found and replace(found, **self.outcome._asdict(), started_at=self.started_at, used=self.used)
 
 
 def name_of(app_id: str) -> str:
@@ -134,13 +123,13 @@ def parse(volume: Labelled) -> Tombstone | None:
         return None
     labels = Labels({**volume.labels, APP_ID: app_id})
     code = labels.number("exit-code", None)
-    outcome = RecordedOutcome(
-        state=state,  # type: ignore[arg-type]  # one of ENDED_STATES
-        message=labels.text("message"),
-        code=None if code is None else int(code),
-        drift=labels.text("drift"),
-        inputs_changed=labels.text("inputs-changed"),
-        at=labels.number("ended-at", None),
+    outcome = Outcome(
+        state,  # type: ignore[arg-type]  # one of ENDED_STATES
+        labels.text("message"),
+        None if code is None else int(code),
+        labels.text("drift"),
+        labels.text("inputs-changed"),
+        labels.number("ended-at", None),
     )
     return Tombstone(volume.name, labels, outcome, labels.number("started-at", None))
 
@@ -151,39 +140,72 @@ def read(engine: EngineView, app_id: str) -> Tombstone | None:
     return None if volume is None else parse(volume)
 
 
-def read_all(engine: EngineView, key: JobKey | None = None) -> dict[str, Tombstone]:
+def read_all(engine: EngineView, key: tuple[str, str, str] | None = None) -> dict[str, Tombstone]:
     """App id → outcome of that attempt, for all jobs or one job. Makes one request."""
-    only = () if key is None else [f"{PREFIX}{part}={text}" for part, text in zip(_KEY, key, strict=True)]
-    found = (parse(volume) for volume in engine.volumes(TOMBSTONE, *only))
+    found = (parse(volume) for volume in engine.volumes(TOMBSTONE, *(_of_job(key) if key else ())))
     return {each.app_id: each for each in found if each is not None}
 
 
-def end_of(stone: Tombstone) -> dict[str, Any]:
-    """The event of the end in a tombstone."""
-    found = stone.outcome
-    how = {"message": found.message, "code": found.code, "drift": found.drift, "inputs": found.inputs_changed}
-    return {"e": "ended", "state": found.state, **how, "t": round((found.at or 0) * 1e9)}
+def _of_job(key: tuple[str, str, str]) -> list[str]:
+    """The labels of all objects of a job."""
+    return [f"{PREFIX}{part}={text}" for part, text in zip(_KEY, key, strict=True)]
 
 
-def write(engine: Engine, labels: Mapping[str, str], view: DockerAppView) -> None:
-    """Write the outcome of an attempt at the engine, and remove the outcomes of its job that it replaces.
+def decisive(attempts: Iterable[tuple[Labels, str]]) -> set[str]:
+    """The app ids of the attempts that decide about their jobs: the last of each, and the last that has run.
 
-    The first writer counts. Does nothing for an app without a job, or when the engine creates no volume: the
-    end is recorded here all the same. Raises EngineUnreachable.
+    Args:
+        attempts: the labels and the state of each.
+    """
+    known = sorted(attempts, key=lambda each: (each[0].attempt_number, each[0].app_id))
+    last = {labels.key: labels.app_id for labels, _ in known}
+    ran = {labels.key: labels.app_id for labels, state in known if state != "skipped"}
+    return {*last.values(), *ran.values()}
+
+
+def write(engine: Engine, labels: Mapping[str, str], view: DockerAppView) -> DockerAppView:
+    """Write the outcome of an attempt at the engine; returns the app with the outcome that is there now.
+
+    The first writer counts, unless it could not tell how the attempt ended. Does nothing for an app without
+    a job, or when the engine creates no volume: the end is recorded here all the same. Raises
+    EngineUnreachable.
     """
     attempt = Labels(labels).attempt
     if attempt is None or not view.ended:
-        return
+        return view
     try:
-        others = read_all(engine, attempt.key)
-        if any(each.number > attempt.number and not each.is_skipped for each in others.values()):
-            return
-        engine.create_volume(name_of(attempt.app_id), body(labels, view), since=Labels(labels).asked_at)
-        for each in others.values():
-            if each.number < attempt.number and (each.is_skipped or view.state != "skipped"):
-                engine.remove_volume(each.volume)
+        return _write(engine, attempt, labels, view)
     except EngineRefused:
-        engine.answer_anew()
+        engine.answer_anew()  # a stopping engine refuses for reasons of its own; it may be back by now
+    with suppress(EngineRefused):
+        return _write(engine, attempt, labels, view)
+    return view
+
+
+def _write(engine: Engine, attempt: Attempt, labels: Mapping[str, str], view: DockerAppView) -> DockerAppView:
+    others = read_all(engine, attempt.key)
+    there = others.pop(attempt.app_id, None)
+    if any(each.number > attempt.number and not each.is_skipped for each in others.values()):
+        return view
+    if there is not None and there.outcome.state == "lost" != view.state:
+        engine.remove_volume(there.volume)
+        there = None
+    if there is None:
+        asked_at = Labels(labels).asked_at
+        if not engine.create_volume(name_of(attempt.app_id), body(labels, view), since=asked_at):
+            there = read(engine, attempt.app_id)
+    if others:
+        remove_replaced(engine, attempt.key)
+    return view if there is None else replace(view, **there.outcome._asdict())
+
+
+def remove_replaced(engine: Engine, key: tuple[str, str, str]) -> None:
+    """Remove the outcomes of a job that later ones have replaced, and whose containers are gone."""
+    stones = read_all(engine, key)
+    if replaced := stones.keys() - decisive((each.labels, each.outcome.state) for each in stones.values()):
+        there = {each.labels[APP_ID] for each in engine.containers(APP_ID, *_of_job(key))}
+        for app_id in replaced - there:
+            engine.remove_volume(stones[app_id].volume)
 
 
 # -- decisions about waiting attempts ----------------------------------------------------------------------

@@ -14,12 +14,6 @@ def test_a_job_runs_to_its_end_in_its_containers(scenario):
     assert scenario.actions(file) == {"job": "keep"}
 
 
-def test_a_plan_writes_nothing_on_the_engine_or_at_home(scenario):
-    scenario.plan(scenario.job("true"))
-    assert scenario.things() == []
-    assert not scenario.home.exists()
-
-
 def test_containers_pruned_before_any_command_saw_their_end_leave_their_outcome(scenario):
     """Apply did not wait: the watcher recorded the end before the containers were removed."""
     file = scenario.job("true")
@@ -29,17 +23,6 @@ def test_containers_pruned_before_any_command_saw_their_end_leave_their_outcome(
     scenario.prune(app)
     assert scenario.actions(file) == {"job": "keep"}
     assert scenario.state("job") is AppState.SUCCEEDED
-
-
-def test_the_outcome_of_an_ended_job_is_read_from_the_engine_when_local_records_are_lost(scenario):
-    file = scenario.job("exit 3")
-    scenario.run_to_end(file, code=5)
-    [app] = scenario.apps()
-    scenario.forget()
-    assert scenario.actions(file) == {"job": "hold"}
-    handle = f"local_docker://{scenario.token}/{app}"
-    assert scenario.state(handle) is AppState.FAILED
-    assert app in scenario.launcher("list", "-s", "local_docker").out
 
 
 def test_a_replacement_without_an_image_leaves_the_old_attempt_running(scenario):

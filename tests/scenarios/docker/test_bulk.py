@@ -1,20 +1,29 @@
 """Commands on several Docker apps observe the engine once, not once for each name."""
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
-from launcher.schedulers.docker.watchers import PREFIX
 from tests.engines.proxy import Proxy, everything
 
 NAMES = [f"part-{number}" for number in range(6)]
 
 
+ABOUT = re.compile(r"/(?:containers|volumes)/(?!json)([^/?]+)|launcher\.app-id%3D([^%]+)")
+"""A request about one container, volume or app."""
+
+
 def requests(scenario: Any, tmp_path: Path, *argv: str, code: int = 0) -> list[str]:
-    """Run a command; return its requests, without those about watchers on the engine."""
+    """Run a command; return its requests, without those about watchers and single apps of other tests."""
+    own = tuple(one.id for one in scenario.containers())
     with Proxy(tmp_path / "p.sock", everything) as proxy:  # the watcher of the apps does not send through it
         scenario.launcher(*argv, env={**os.environ, "DOCKER_HOST": proxy.host}, code=code)
-        return [each for each in proxy.seen if f"/containers/{PREFIX}" not in each]
+        seen = list(proxy.seen)
+    about = [next(filter(None, found.groups()), "") if (found := ABOUT.search(each)) else "" for each in seen]
+    return [
+        each for each, name in zip(seen, about, strict=True) if not name or name.startswith(("part-", *own))
+    ]
 
 
 def observations(seen: list[str]) -> int:

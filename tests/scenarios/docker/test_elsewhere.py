@@ -10,18 +10,25 @@ from tests.engines.proxy import Proxy, everything
 from tests.waiting import until
 
 
-@pytest.fixture
-def other(scenario, monkeypatch):
-    """A function that switches all further commands to another engine and back."""
+@pytest.fixture(scope="module")
+def other_engine():
+    """A second engine, on which each test has only jobs of its own."""
     require_own()
+    with OwnEngine() as made:
+        yield made
+
+
+@pytest.fixture
+def other(scenario, other_engine, monkeypatch):
+    """A function that switches all further commands to the second engine and back."""
     before = scenario.daemon
-    with OwnEngine() as made, monkeypatch.context() as way:
+    with monkeypatch.context() as way:
 
         def switch(*, back: bool = False) -> None:
             if back:
                 way.undo()
             else:
-                way.setenv("DOCKER_HOST", made.host)
+                way.setenv("DOCKER_HOST", other_engine.host)
             scenario.daemon = Daemon()
 
         yield switch
@@ -112,19 +119,17 @@ def test_a_plan_at_another_engine_names_the_running_attempt_and_not_the_lost_one
     scenario.cancel("job")
 
 
-def test_apps_go_on_after_another_engine_answered_at_their_address(scenario, gate, tmp_path, monkeypatch):
+def test_apps_go_on_after_another_engine_answered_at_their_address(
+    scenario, other_engine, gate, tmp_path, monkeypatch
+):
     """A port may be forwarded to one machine, then to another one, and back."""
-    with (
-        OwnEngine() as other,
-        Proxy(tmp_path / "p.sock", everything) as proxy,
-        monkeypatch.context() as way,
-    ):
+    with Proxy(tmp_path / "p.sock", everything) as proxy, monkeypatch.context() as way:
         way.setenv("DOCKER_HOST", proxy.host)
         first = scenario.job(gate.script)
         second = scenario.job("true", name="second", top="needs: [job]")
         scenario.apply(first, second)
         ours = scenario.daemon.socket_path
-        proxy.switch(other.host.removeprefix("unix://"))
+        proxy.switch(other_engine.host.removeprefix("unix://"))
         asked = proxy.streams()
         until(lambda: proxy.streams() >= asked + 3)  # the watcher asks again and again
         proxy.switch(ours)

@@ -14,7 +14,6 @@ from tests.scenarios.test_needs import (  # noqa: F401
     test_a_changed_waiting_job_is_withdrawn_and_submitted_again,
     test_a_wait_ends_and_names_the_apply_where_the_holder_of_its_job_dies_meanwhile,
     test_logs_of_a_waiting_job_name_its_need_and_follow_the_job_from_its_start,
-    test_one_apply_starts_all_jobs_of_a_pipeline_in_order,
 )
 
 pytestmark = pytest.mark.timeout(600)  # many applies in a row, beside other tests

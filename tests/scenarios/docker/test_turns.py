@@ -70,17 +70,6 @@ def states(scenario) -> list[str]:
     return [scenario.attempts(job)[-1].state for job in ("first", "second", "third")]
 
 
-def test_a_plan_of_another_home_keeps_jobs_in_line(scenario, gate, tmp_path):
-    queued_behind(scenario, gate)
-    assert "no changes, 3 unchanged" in scenario.launcher("plan", ".", env=scenario.elsewhere).out
-    done = scenario.launcher("apply", ".", "--yes", env=scenario.elsewhere)
-    assert "no changes" in done.out + done.err
-    assert scenario.launcher("list", "--json", env=scenario.elsewhere).out.count('"queued"') == 2
-    gate.open()
-    scenario.wait("third")
-    assert (scenario.folder / "log").read_text().split() == ["second", "third"]
-
-
 @pytest.mark.parametrize("scheduler", ["docker", "local_cwd"])
 def test_the_next_job_in_line_replaces_a_killed_watcher_and_waits_for_its_containers(
     scenario, gate, scheduler

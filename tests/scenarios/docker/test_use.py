@@ -100,14 +100,12 @@ def test_other_state_folders_read_the_use_of_a_job_from_its_record(scenario, sam
     assert used(scenario) == found
 
 
-@pytest.mark.parametrize("policy", ["replica", "application"])
-def test_the_use_of_a_replica_includes_each_of_its_runs(scenario, samples, policy):
-    """The engine or launcher starts the replica again."""
+def test_the_use_of_a_replica_includes_each_run_that_its_engine_starts(scenario, samples):
     folder = scenario.folder
     wait = "until test -e {}; do sleep 0.05; done"
     first, second = wait.format(folder / "first"), wait.format(folder / "second")
     script = f"if mkdir {folder}/once; then {first}; exit 3; fi; {second}"
-    scenario.apply(scenario.job(script, role=f"max_retries: 1\nretry_policy: {policy}"))
+    scenario.apply(scenario.job(script, role="max_retries: 1\nretry_policy: replica"))
     for number, run in enumerate(("first", "second"), start=1):
         until(
             lambda number=number: recorded_starts(scenario) == number
@@ -130,19 +128,6 @@ def test_the_next_watcher_continues_with_the_samples_of_a_killed_watcher(scenari
     use = used(scenario)["main"]
     assert use["cpu_user_s"] + use["cpu_system_s"] > 0.1
     assert (use["memory_source"], use["runs"]) == ("samples", 1)
-
-
-def test_a_removed_or_cancelled_replica_has_its_use(scenario, samples):
-    for name in ("cancelled", "removed"):
-        scenario.apply(scenario.job("exec sleep 1000", name=name))
-        [own] = [each for each in scenario.containers() if name in each.name]
-        samples.taken(own.id, 1)
-        if name == "cancelled":
-            scenario.cancel(name)
-        else:
-            scenario.remove_by_hand([own])
-            scenario.wait(name, code=None)
-        assert used(scenario, name)["main"]["memory_bytes"] > 0
 
 
 def test_an_apply_at_the_end_of_an_app_leaves_the_record_to_the_watcher(scenario, samples):

@@ -12,9 +12,8 @@ import pytest
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.client.engine import split_tag
-from launcher.schedulers.docker.client.errors import BuildFailed, EngineError, ImageNotFound
+from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.client.streams import Transfer, transfer
-from tests.engines import registry as engine_registry
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
 from tests.scenarios.docker_engine.bench import Bench
@@ -27,13 +26,6 @@ def own(own: Bench) -> Iterator[Bench]:
     own.clear()
     for image in own.engine.images(own.label):
         Daemon().remove_image(image.tags[0] if image.tags else image.id)
-
-
-@pytest.fixture
-def registry(tmp_path: Path) -> Iterator[str]:
-    """The address of an empty registry."""
-    with engine_registry.registry(tmp_path) as address:
-        yield address
 
 
 class Heard:
@@ -50,36 +42,10 @@ class Heard:
         return list(dict.fromkeys(kind for kind, _ in self.all))
 
 
-def test_an_image_is_pushed_and_pulled_with_progress(own: Bench, registry: str):
-    name, pushed, pulled = f"{registry}/{own.token}:1", Heard(), Heard()
-    made = own.engine.build(_context(own), tag=name, dockerfile="Dockerfile.x", labels=own.labels())
-    own.engine.push(name, pushed)
-    own.engine.remove_image(name)
-    assert own.engine.image(name) is None
-    own.engine.pull(name, pulled)
-    found = own.engine.image(name)
-    assert found.id == made
-    assert found.repo_digests
-    assert pushed.kinds == ["pushing", "pushed"]
-    assert pulled.kinds == ["pulling", "pulled"]
-    assert all(facts["image"] == name for _, facts in (*pushed.all, *pulled.all))
-
-
-def test_an_image_that_no_registry_has_is_not_found(own: Bench, registry: str):
-    with pytest.raises(ImageNotFound, match=rf"cannot pull {registry}/nosuch:1: .*not found"):
-        own.engine.pull(f"{registry}/nosuch:1")
-
-
 def test_a_registry_that_does_not_answer_is_reported(own: Bench):
     with pytest.raises(EngineError, match="connection refused") as caught:
         own.engine.pull("127.0.0.1:1/nosuch:1")
     assert "registry" in (caught.value.hint or "")
-    own.engine.tag(SHELL_IMAGE, f"127.0.0.1:1/{own.token}:1")
-    try:
-        with pytest.raises(EngineError, match="connection refused"):
-            own.engine.push(f"127.0.0.1:1/{own.token}:1")
-    finally:
-        Daemon().remove_image(f"127.0.0.1:1/{own.token}:1")
 
 
 def test_a_missing_image_cannot_be_pushed(own: Bench):
@@ -107,35 +73,6 @@ def _context(own: Bench, dockerfile: str = DOCKERFILE) -> Iterator[bytes]:
             tar.addfile(member, io.BytesIO(text.encode()))
     data = buffer.getvalue()
     yield from (data[at : at + 1000] for at in range(0, len(data), 1000))
-
-
-def test_an_image_is_built_from_a_stream_with_its_output_reported(own: Bench):
-    heard, tag = Heard(), f"launcher-workspace:{own.token}"
-    context = _context(own, DOCKERFILE + "RUN echo one && echo two\n")
-    made = own.engine.build(
-        context,
-        tag=tag,
-        dockerfile="Dockerfile.x",
-        buildargs={"IMAGE": SHELL_IMAGE},
-        labels=own.labels(),
-        report=heard,
-    )
-    found = own.engine.image(tag)
-    assert (found.id, dict(found.labels).items() >= own.labels().items()) == (made, True)
-    lines = [facts["line"] for kind, facts in heard.all if kind == "building"]
-    assert {"one", "two"} <= set(lines)
-    assert heard.all[-1] == ("built", {"image": tag, "id": made})
-    assert own.engine.read_file(own.create("true", Image=tag), "/srv/main.txt", 100) == b"hello\n"
-
-
-def test_a_build_that_fails_shows_its_last_lines_without_the_red_of_the_engine(own: Bench):
-    context = _context(own, DOCKERFILE + "RUN echo oops >&2; echo two >&2; exit 7\n")
-    with pytest.raises(BuildFailed) as caught:
-        own.engine.build(context, tag=f"launcher-workspace:{own.token}", dockerfile="Dockerfile.x")
-    assert {"oops", "two"} <= set(caught.value.output)
-    assert "returned a non-zero code: 7" in str(caught.value)
-    assert "\n  oops" in str(caught.value)
-    assert "\x1b" not in str(caught.value)
 
 
 def test_an_invalid_dockerfile_is_an_error(own: Bench):

@@ -7,14 +7,9 @@ import pytest
 from launcher.schedulers.docker.labels import read_labels
 from launcher.schedulers.docker.request import bind_request, build_request
 from launcher.schedulers.docker.rules import options
-from launcher.specs import AppDef, Role, VolumeMount
+from launcher.specs import AppDef
 from tests.engines import require
-from tests.engines.images import SHELL_IMAGE
 from tests.unit.docker.test_config import ROLE
-
-
-def job(role):
-    return build_request(AppDef("app", [role]), options().resolve({}), "app-1", session="s")
 
 
 @pytest.fixture
@@ -55,9 +50,3 @@ def test_the_engine_takes_each_field_of_the_body(made, token):
     assert writable == {"/host": False, "/launcher/scratch": True}
     assert [each["PathInContainer"] for each in host["Devices"]] == ["/dev/nothing"]
     assert read_labels(seen["Config"]["Labels"]) is None  # the app's own labels come with the submission
-
-
-def test_the_engine_takes_volumes_and_a_network_without_names(made, token):
-    again = VolumeMount(f"{token}-scratch", "/again", read_only=True)
-    seen = made(Role("main", SHELL_IMAGE, entrypoint="true", mounts=[again]), network="none")
-    assert {m["Destination"]: m["RW"] for m in seen["Mounts"]} == {"/again": False, "/launcher/scratch": True}

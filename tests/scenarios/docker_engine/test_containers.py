@@ -12,7 +12,6 @@ from launcher.errors import SchedulerError, StartError
 from launcher.specs import AppState, BindMount, DeviceMount, Resource
 from tests.contract.conftest import DockerCase
 from tests.engines.docker import Daemon
-from tests.ports import free_port
 from tests.waiting import PATIENCE_S
 
 DEVICES = ("/dev/fuse", "/dev/kvm", "/dev/net/tun", "/dev/loop-control")
@@ -66,11 +65,6 @@ def _served(port: int) -> bytes:
             connection.close()
 
 
-def test_no_port_is_published_with_ports_none(case: DockerCase) -> None:
-    app_id = case.start(case.app("exec sleep 1000", port_map={"http": 8080}), ports="none")
-    assert not any(published(app_id).values())
-
-
 def test_a_taken_fixed_port_is_named_and_leaves_no_app(case, launcher_home):
     first = case.start(case.app("exec sleep 1000", port_map={"http": 8080}))
     [bound] = published(first)["8080/tcp"]
@@ -80,12 +74,6 @@ def test_a_taken_fixed_port_is_named_and_leaves_no_app(case, launcher_home):
     assert "sleep 1000" in str(caught.value)
     assert [each.app_id for each in case.listed()] == [first]
     assert os.listdir(launcher_home / "docker" / "apps") == [first]
-
-
-def test_a_fixed_port_has_the_same_number_on_the_host(case: DockerCase) -> None:
-    port = free_port()
-    app_id = case.start(case.app("exec sleep 1000", port_map={"http": port}), ports="fixed")
-    assert published(app_id) == {f"{port}/tcp": [{"HostIp": "127.0.0.1", "HostPort": str(port)}]}
 
 
 def test_a_read_only_mount_cannot_be_written(case: DockerCase, tmp_path: Path) -> None:
@@ -119,23 +107,11 @@ def test_a_user_without_rights_shares_the_scratch_folder(case: DockerCase) -> No
     assert out == ["1234\n", "1234\n", "hello\n"]
 
 
-def test_a_container_without_a_network_has_only_loopback(case: DockerCase) -> None:
-    assert printed(case, "ls /sys/class/net", cfg={"network": "none"}) == ["lo\n"]
-
-
 def test_replicas_on_the_network_of_the_host_reach_each_other_on_localhost(case: DockerCase) -> None:
     script = "readlink /proc/self/ns/net; echo $LAUNCHER_RANK0_HOST"
     first, where, second, _ = printed(case, script, replicas=2, cfg={"network": "host"})
     assert first == second
     assert where == "localhost\n"
-
-
-def test_replicas_on_the_launcher_network_find_each_other_by_name(case: DockerCase) -> None:
-    script = """
-        if [ $<replica_id> = 0 ]; then echo hello | busybox nc -l -p 4242
-        else until busybox nc "$LAUNCHER_RANK0_HOST" 4242 2>/dev/null; do sleep 0.05; done; fi
-    """
-    assert printed(case, script, replicas=2) == ["hello\n"]
 
 
 def test_gpus_that_the_engine_lacks_are_refused_and_leave_no_container(case, launcher_home):
@@ -204,13 +180,4 @@ def test_read_only_containers_of_a_user_without_rights_are_refused(case: DockerC
     info.request.containers[0].kwargs["read_only"] = True
     with pytest.raises(SchedulerError, match="every container is `read_only`"):
         case.scheduler.schedule(info)
-    assert case.listed() == []
-
-
-def test_an_invalid_edit_of_a_dry_run_is_refused_and_leaves_no_app(case: DockerCase) -> None:
-    info = case.scheduler.submit_dryrun(case.app("true"), {})
-    info.request.containers[0].kwargs["read_onli"] = True
-    with pytest.raises(SchedulerError, match="`read_onli`") as caught:
-        case.scheduler.schedule(info)
-    assert caught.value.hint == "did you mean `read_only`?"
     assert case.listed() == []

@@ -10,14 +10,6 @@ from launcher.specs import AppDef, AppState, Probe
 from tests.contract.conftest import DockerCase
 
 
-def test_the_network_resolves_the_host_name_of_a_role(case: DockerCase) -> None:
-    server = case.role("server", "exec nc -l -p 7000 -e echo hello from $<role>")
-    ask = 'until test -n "$said"; do said=$(nc $<role.server.host> 7000 2>&-); sleep 0.05; done; echo "$said"'
-    app_id = case.start(AppDef("app", [case.role("client", ask), server]))
-    assert case.end(app_id).state is AppState.SUCCEEDED
-    assert case.lines(app_id, "client") == ["hello from server\n"]
-
-
 @pytest.fixture
 def taken() -> Iterator[int]:
     """A port that another process listens on."""

@@ -17,7 +17,7 @@ from launcher.schedulers.docker.log_reader import LogReader, LogsGone, split_tim
 from launcher.schedulers.logs import LogPart, LogRecord
 from tests.engines.proxy import Proxy
 from tests.scenarios.docker_engine.bench import Bench
-from tests.unit.docker.test_status import container, journal
+from tests.unit.docker.states import container, journal
 
 LONG = 100_000  # bytes: the engine keeps such a line in seven pieces
 

@@ -16,14 +16,6 @@ def on(own: Bench, name: str, *command: str, k: int = 0) -> str:
     return own.create(*command, k=k, HostConfig={"NetworkMode": name})
 
 
-def test_a_network_that_is_removed_before_the_first_start_is_made_again(own: Bench, shared: str) -> None:
-    own.engine.ensure_network(shared, own.labels())
-    own.engine.remove_network(shared)
-    made = on(own, shared, "true")
-    own.engine.start_on(shared, own.labels(), made)
-    assert own.ended(made).exit_code == 0
-
-
 def test_containers_that_ran_before_find_each_other_on_the_new_network(own: Bench, shared: str) -> None:
     own.engine.ensure_network(shared, own.labels())
     made = [

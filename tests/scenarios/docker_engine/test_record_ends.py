@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from launcher.schedulers.docker import record
+from launcher.schedulers.docker import record, tombstones
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.names import scratch_volume
+from launcher.schedulers.docker.status import DockerAppView
 from launcher.schedulers.docker.watching import ends
 from launcher.schedulers.docker.watching.ends import record_ends
 from launcher.schedulers.owner import this_process
@@ -53,14 +54,6 @@ def test_reap_keeps_containers_that_a_client_of_another_home_has_created(case, s
         assert recorded_ends(case) == []
     assert traces(reservation.app_id) == before
     staged.abort(reservation)
-
-
-def test_reap_returns_the_end_of_an_app_whose_containers_were_pruned(case: DockerCase) -> None:
-    app_id = ended(case)
-    daemon = Daemon()
-    daemon.remove([one for one in daemon.containers() if one.labels.get("launcher.app-id") == app_id])
-    assert recorded_ends(case) == [(app_id, "failed")]
-    daemon.remove([one for one in daemon.volumes() if one.labels.get("launcher.app-id") == app_id])
 
 
 def test_reap_removes_the_record_of_a_recorded_app_without_containers(case: DockerCase) -> None:
@@ -151,3 +144,20 @@ def test_reap_starts_a_watcher_for_an_app_without_one(case: DockerCase, launcher
     assert not record.is_locked(record.folder(attempt.app_id))
     assert recorded_ends(case) == []
     assert record.is_locked(record.folder(attempt.app_id))
+
+
+def test_the_outcome_at_the_engine_is_that_of_its_first_writer_unless_that_writer_lost_it(case, own):
+    """Two clients may judge one end at different moments, as before and after a restart of the engine."""
+    attempt = submit(case, case.scheduler, case.app("exec sleep 1000"))
+    labels = own.engine.containers(f"launcher.app-id={attempt.app_id}")[0].labels
+    lost, failed, succeeded = (
+        DockerAppView(state=state, message=state, ended_at=at, final=True)
+        for at, state in enumerate(("lost", "failed", "succeeded"))
+    )
+    for view, stays in ((lost, lost), (lost, lost), (failed, failed), (succeeded, failed), (lost, failed)):
+        found = tombstones.write(own.engine, labels, view)
+        stone = tombstones.read(own.engine, attempt.app_id).outcome
+        assert (found.state, found.message, found.ended_at) == (stone.state, stone.message, stone.ended_at)
+        assert found.state == stays.state
+    case.scheduler.cancel(attempt.app_id, grace_s=0)
+    assert case.scheduler.attempt(attempt.app_id).state == "failed"

@@ -17,7 +17,7 @@ from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers import get_scheduler
 from launcher.schedulers.docker import record, reserve, tombstones
 from launcher.schedulers.docker.client.view import run_parallel
-from launcher.schedulers.docker.names import container_name, scratch_volume
+from launcher.schedulers.docker.names import scratch_volume
 from launcher.schedulers.owner import this_process
 from launcher.specs import AppState
 from launcher.specs.attempt import Attempt
@@ -46,13 +46,6 @@ def taken_over(case: DockerCase) -> Any:
     made: Any = case.another()
     made.take_over = True
     return made
-
-
-def test_take_over_takes_a_reservation_of_another_machine(case: DockerCase, elsewhere: Attempt) -> None:
-    staged = taken_over(case)
-    assert [each.owner for each in observed(staged)] == [""]
-    submit(case, staged, case.app("true"))
-    assert case.end(elsewhere.app_id).state is AppState.SUCCEEDED
 
 
 def test_take_over_takes_no_reservation_of_a_living_client_of_this_machine(
@@ -139,9 +132,17 @@ staged.start(reservation)
 """
 
 
-def half_started(attempt: Attempt) -> None:
+FAR = """
+from dataclasses import replace
+from launcher.schedulers.docker import reserve
+real = reserve.this_process
+reserve.this_process = lambda: replace(real(), host="far", boot="b", home="/home/far/.launcher")
+"""
+
+
+def half_started(attempt: Attempt, first: str = "") -> None:
     """Submit an attempt, and kill its client and its watcher after the start of the first replica."""
-    ran = subprocess.run([sys.executable, "-c", HALF, json.dumps(attempt.to_json())], check=False)
+    ran = subprocess.run([sys.executable, "-c", first + HALF, json.dumps(attempt.to_json())], check=False)
     assert ran.returncode == -signal.SIGKILL
 
 
@@ -197,6 +198,23 @@ def test_a_half_started_app_is_not_created_again_survives_an_aborted_resume_and_
     staged.cancel(attempt.app_id)
     assert seen(staged) == [(attempt.app_id, "cancelled")]
     assert processes.of_home(str(launcher_home)) == []
+
+
+def test_a_half_started_app_of_another_machine_is_watched_here_once_it_was_taken_over(
+    case, tmp_path, monkeypatch, launcher_home
+):
+    app = case.app("exec sleep 1000", replicas=2)
+    attempt = attempt_of(case, app)
+    with monkeypatch.context() as there:
+        there.setenv("LAUNCHER_HOME", str(tmp_path / "far"))
+        half_started(attempt, FAR)
+    submit(case, taken_over(case), app)
+    watcher = processes.supervisors(str(launcher_home))[attempt.app_id]
+    processes.kill([watcher])
+    assert processes.gone([watcher], timeout_s=60)
+    assert not record.is_locked(record.folder(attempt.app_id))
+    assert case.scheduler.describe(attempt.app_id).state is AppState.RUNNING
+    assert record.is_locked(record.folder(attempt.app_id))
 
 
 def test_one_of_many_clients_gets_an_app_id(case: DockerCase) -> None:
@@ -293,12 +311,3 @@ def test_a_container_name_that_a_foreign_container_has_is_reported_as_foreign(ca
     with pytest.raises(SchedulerError, match=f"not launcher's holds the name {name}(\n|$)") as caught:
         submit(case, case.scheduler, app)
     assert caught.value.hint == f"remove or rename it: docker rm {name}"
-
-
-def test_a_paused_replica_is_pending_with_the_reason(case: DockerCase, own: Bench) -> None:
-    attempt = submit(case, case.scheduler, case.app("exec sleep 1000", replicas=2))
-    own.engine._post(container_name(attempt.app_id, "r", 0), "pause")
-    found = case.scheduler.describe(attempt.app_id)
-    assert found.state is AppState.RUNNING
-    events = [(each.state, each.message) for each in found.roles_statuses[0].replicas]
-    assert events == [(AppState.PENDING, "paused"), (AppState.RUNNING, "")]

@@ -224,3 +224,13 @@ def test_apps_are_watched_again_when_an_engine_is_back(case, launcher_home, tmp_
         until(lambda: all(map(has_ended, apps)))
         case.scheduler.close()  # its next connection is to the engine itself
     assert [case.scheduler.describe(each).exit_code for each in apps] == [3] * 3
+
+
+def test_a_wait_starts_a_missing_watcher(case: DockerCase, launcher_home: Path) -> None:
+    """Only a watcher stops an app at its time limit."""
+    app_id = case.start(case.app(SLEEP), timeout_s=6, grace_s=0.0)
+    watcher = processes.supervisors(str(launcher_home))[app_id]
+    processes.kill([watcher])
+    assert processes.gone([watcher], timeout_s=60)
+    found = case.end(app_id)
+    assert (found.state, found.msg) == (AppState.FAILED, "timed out after 6 s")

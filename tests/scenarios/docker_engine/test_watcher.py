@@ -262,14 +262,6 @@ def test_an_app_of_another_machine_gets_no_watcher_on_this_machine(app: Make) ->
     assert not ensure_watched(made.engine, made.app_id)
 
 
-def test_an_app_that_another_home_watches_gets_no_second_watcher(app, tmp_path, monkeypatch):
-    made = app({"r": [SLEEP]})
-    made.start()
-    with monkeypatch.context() as elsewhere:
-        elsewhere.setenv("LAUNCHER_HOME", str(tmp_path / "elsewhere"))
-        assert not ensure_watched(made.engine, made.app_id)
-
-
 def test_an_idle_watcher_sleeps_and_uses_little_memory(app: Make) -> None:
     made = app({"r": [SLEEP]})
     made.start()

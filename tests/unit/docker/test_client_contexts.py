@@ -48,11 +48,6 @@ def _of(config: Path, **environ: str) -> Endpoint:
     return endpoint({"HOME": str(config.parent), **environ})
 
 
-def test_the_default_socket_is_used_without_configuration(config: Path):
-    assert _of(config) == (DEFAULT_HOST, {})
-    assert _of(config, DOCKER_CONTEXT="default") == (DEFAULT_HOST, {})
-
-
 def test_an_engine_cannot_answer_without_the_socket_that_its_address_names(
     config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -73,14 +68,27 @@ def test_an_engine_cannot_answer_without_the_socket_that_its_address_names(
     assert not is_missing("")  # a context may name another engine
 
 
-def test_docker_host_wins_over_docker_context_which_wins_over_the_configured_context(config: Path):
+@pytest.mark.parametrize(
+    ("host", "context", "current", "found"),
+    [
+        ("", "", "", DEFAULT_HOST),
+        ("", "default", "", DEFAULT_HOST),
+        ("", "", "near", "unix:///near.sock"),
+        ("", "far", "near", "tcp://far:1"),
+        ("", "default", "near", DEFAULT_HOST),
+        ("unix:///x", "far", "near", "unix:///x"),
+        (" unix:///x\n", "", "", "unix:///x"),
+        (" ", "", "", DEFAULT_HOST),
+    ],
+)
+def test_docker_host_wins_over_docker_context_which_wins_over_the_configured_context(
+    config: Path, host: str, context: str, current: str, found: str
+):
     _context(config, "far", "tcp://far:1")
     _context(config, "near", "unix:///near.sock")
-    (config / "config.json").write_text('{"currentContext": "near"}')
-    assert _of(config).host == "unix:///near.sock"
-    assert _of(config, DOCKER_CONTEXT="far").host == "tcp://far:1"
-    assert _of(config, DOCKER_CONTEXT="default").host == DEFAULT_HOST
-    assert _of(config, DOCKER_CONTEXT="far", DOCKER_HOST="unix:///x").host == "unix:///x"
+    (config / "config.json").write_text(json.dumps({"currentContext": current} if current else {}))
+    given = {"DOCKER_HOST": host, "DOCKER_CONTEXT": context}
+    assert _of(config, **{name: text for name, text in given.items() if text}) == (found, {})
 
 
 def test_the_configuration_may_lie_elsewhere(config: Path, tmp_path: Path):
@@ -139,11 +147,6 @@ def test_a_configuration_that_is_a_pipe_is_not_waited_for(config: Path):
         _of(config)
 
 
-def test_spaces_around_an_address_do_not_count(config: Path):
-    assert _of(config, DOCKER_HOST=" unix:///x\n").host == "unix:///x"
-    assert _of(config, DOCKER_HOST=" ").host == DEFAULT_HOST
-
-
 def test_the_socket_of_an_address_has_an_absolute_path(config: Path):
     with pytest.raises(EngineUnreachable, match=r"DOCKER_HOST is `unix://x\.sock`, which is not the address"):
         _of(config, DOCKER_HOST="unix://x.sock")
@@ -196,20 +199,6 @@ def test_an_engine_behind_tls_is_reached_by_environment_and_by_context(config, t
                 engine.events().close()
 
 
-@pytest.mark.slow
-@NEEDS_OPENSSL
-def test_an_untrusted_engine_gets_no_request(tmp_path: Path):
-    ours = certificates(tmp_path / "ours")
-    with (
-        _engine(server_tls(certificates(tmp_path / "theirs"))) as fake,
-        closing(connect(environ=_tls(f"tcp://127.0.0.1:{fake.port}", ours))) as engine,
-        pytest.raises(EngineUnreachable, match="TLS handshake") as caught,
-    ):
-        engine.containers()
-    assert "DOCKER_CERT_PATH" in (caught.value.hint or "")
-    assert fake.asked == []
-
-
 @NEEDS_OPENSSL
 @pytest.mark.parametrize("host", ["tcp://localhost:{}", "https://127.0.0.1:{}"])
 def test_a_certificate_for_another_host_or_of_an_unknown_authority_is_refused(tmp_path: Path, host: str):
@@ -219,9 +208,10 @@ def test_a_certificate_for_another_host_or_of_an_unknown_authority_is_refused(tm
         environ = _tls(address, ours) if host.startswith("tcp") else {"DOCKER_HOST": address}
         with (
             closing(connect(environ=environ)) as engine,
-            pytest.raises(EngineUnreachable, match="CERTIFICATE_VERIFY_FAILED"),
+            pytest.raises(EngineUnreachable, match=r"TLS handshake.*CERTIFICATE_VERIFY_FAILED") as caught,
         ):
             engine.containers()
+    assert "DOCKER_CERT_PATH" in (caught.value.hint or "")
     assert fake.asked == []
 
 

@@ -2,9 +2,11 @@
 
 import inspect
 import os
+import re
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -14,10 +16,10 @@ from launcher.errors import SchedulerError
 from launcher.schedulers.docker.client import errors as engine_errors
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import (
-    EngineError,
     EngineGone,
     EngineRefused,
     EngineUnreachable,
+    NonsenseAnswer,
     cause_of,
     is_half_started,
     may_pass,
@@ -31,25 +33,84 @@ def _at(host: str, **environ: str) -> Engine:
     return connect(environ={"DOCKER_HOST": host, **environ})
 
 
-def test_a_missing_socket_is_an_error_with_its_path_and_a_remedy(tmp_path: Path):
+@pytest.fixture
+def unheard(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Addresses at which no engine listens, by name."""
+    with socket.socket(socket.AF_UNIX) as dead, socket.socket() as taken:
+        dead.bind(str(tmp_path / "e.sock"))
+        taken.bind(("127.0.0.1", 0))  # bound, not listening
+        yield {
+            "gone": f"unix://{tmp_path}/none.sock",
+            "dead": f"unix://{tmp_path}/e.sock",
+            "port": f"tcp://127.0.0.1:{taken.getsockname()[1]}",
+            "host": "tcp://-nohost-:2375",  # no name server is asked
+        }
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("gone", "there is no Docker engine at {}: no such socket"),
+        ("dead", "there is no Docker engine at {}: nothing listens there"),
+        ("port", "there is no Docker engine at {}: nothing listens there"),
+        ("host", "cannot reach the Docker engine at {}: no such host"),
+    ],
+)
+def test_an_address_without_an_engine_is_an_error_with_the_address_and_a_remedy(unheard, name, message):
     with pytest.raises(EngineUnreachable) as caught:
-        _at(f"unix://{tmp_path}/none.sock").containers()
-    assert str(caught.value) == f"there is no Docker engine at unix://{tmp_path}/none.sock: no such socket"
+        _at(unheard[name]).containers()
+    assert str(caught.value) == message.format(unheard[name])
     assert "DOCKER_HOST" in (caught.value.hint or "")
 
 
-def test_a_socket_without_a_listener_is_no_engine(tmp_path: Path):
-    with socket.socket(socket.AF_UNIX) as dead:
-        dead.bind(str(tmp_path / "e.sock"))
-    with pytest.raises(EngineUnreachable, match="nothing listens there"):
-        _at(f"unix://{tmp_path}/e.sock").containers()
+BROKE = (EngineUnreachable, r"the connection to .* broke: .* \(cannot list containers\)", 0)
+NO_JSON = (NonsenseAnswer, "answered something that is not JSON", 0)
 
 
-def test_a_port_without_a_listener_is_no_engine():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound, not listening
-        with pytest.raises(EngineUnreachable, match="nothing listens there"):
-            _at(f"tcp://127.0.0.1:{taken.getsockname()[1]}").containers()
+@pytest.mark.parametrize(
+    ("answer", "kind", "message", "status"),
+    [
+        (b"", *BROKE),
+        (b'HTTP/1.1 200 OK\r\nBroken: 1\r\nContent-Length: 100\r\n\r\n[{"Id": ', *BROKE),
+        (b"HTTP/1.1 200 OK\r\nBroken: 1\r\nTransfer-Encoding: chunked\r\n\r\n20\r\n[{", *BROKE),
+        (b"what do you want\r\n", *BROKE),
+        (reply(200, ""), *NO_JSON),
+        (reply(200, "<html>"), *NO_JSON),
+        (reply(200, "["), *NO_JSON),
+        (
+            reply(200, '{"message": "welcome"}'),
+            NonsenseAnswer,
+            r"is not a Docker engine.*\(cannot list containers\)",
+            0,
+        ),
+        (reply(503, "come back later"), EngineRefused, "cannot list containers: come back later", 503),
+    ],
+)
+def test_an_answer_that_cannot_be_used_is_one_error(tmp_path, answer, kind, message, status):
+    with (
+        fake_engine(tmp_path, lambda *_: answer) as (_, engine),
+        pytest.raises(kind, match=message) as caught,
+    ):
+        engine.containers()
+    assert caught.value.status == status
+    assert not re.search(" at 0x|IncompleteRead", str(caught.value))
+
+
+@pytest.mark.parametrize(
+    "ping",
+    [
+        reply(200, "hello"),
+        *(
+            reply(200, "OK", f"Api-Version: {version}", "Server: Docker/1 (x)")
+            for version in ("", "x", "../..", "1", "1.41/..", "1.41\x01")
+        ),
+    ],
+)
+def test_a_server_that_names_no_api_version_is_no_engine(tmp_path: Path, ping: bytes):
+    with fake_engine(tmp_path, lambda *_: reply(200, "[]")) as (fake, engine):
+        fake.ping = ping
+        with pytest.raises(EngineUnreachable, match="not a Docker engine: it names no API version"):
+            engine.containers()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
@@ -127,49 +188,6 @@ def test_an_engine_that_closed_an_idle_connection_is_asked_on_a_new_connection(t
                 connection.join(timeout=60)
 
 
-def test_something_else_behind_the_socket_is_no_engine(tmp_path: Path):
-    with fake_engine(tmp_path, lambda *_: reply(200, "[]")) as (fake, engine):
-        fake.ping = reply(200, "hello")
-        with pytest.raises(EngineUnreachable, match="not a Docker engine"):
-            engine.containers()
-
-
-BREAKS = {
-    "before the answer": b"",
-    "in the body": b'HTTP/1.1 200 OK\r\nBroken: 1\r\nContent-Length: 100\r\n\r\n[{"Id": ',
-    "in a chunk": b"HTTP/1.1 200 OK\r\nBroken: 1\r\nTransfer-Encoding: chunked\r\n\r\n20\r\n[{",
-    "with nonsense": b"what do you want\r\n",
-}
-
-
-@pytest.mark.parametrize("where", BREAKS)
-def test_a_connection_that_breaks_off_is_one_error(tmp_path: Path, where: str):
-    with (
-        fake_engine(tmp_path, lambda *_: BREAKS[where]) as (_, engine),
-        pytest.raises(
-            EngineUnreachable, match=r"the connection to .* broke: .* \(cannot list containers\)"
-        ) as caught,
-    ):
-        engine.containers()
-    assert " at 0x" not in str(caught.value)
-    assert "IncompleteRead" not in str(caught.value)
-
-
-def test_an_engine_on_an_unknown_host_is_unreachable():
-    engine = connect(environ={"DOCKER_HOST": "tcp://-nohost-:2375"})  # no name server is asked
-    with pytest.raises(EngineUnreachable, match=r"^cannot reach the Docker engine at .*: no such host(\n|$)"):
-        engine.containers()
-
-
-@pytest.mark.parametrize("body", ["", "<html>", "[", "null-ish"])
-def test_an_answer_that_is_not_json_is_an_error(tmp_path: Path, body: str):
-    with (
-        fake_engine(tmp_path, lambda *_: reply(200, body)) as (_, engine),
-        pytest.raises(EngineError, match="JSON"),
-    ):
-        engine.containers()
-
-
 @pytest.mark.parametrize(
     "failed",
     [
@@ -183,13 +201,6 @@ def test_a_removal_that_the_engine_was_too_busy_for_is_tried_again(tmp_path: Pat
     with fake_engine(tmp_path, lambda *_: answers.pop()) as (fake, engine):
         engine.remove("x", force=True)
     assert [each.partition(" ")[0] for each in fake.asked].count("DELETE") == 2
-
-
-def test_a_refusal_without_json_shows_its_text(tmp_path: Path):
-    with fake_engine(tmp_path, lambda *_: reply(503, "come back later")) as (_, engine):
-        with pytest.raises(EngineError, match="cannot start x: come back later") as caught:
-            engine.start("x")
-        assert caught.value.status == 503
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nBroken: 1\r\n\r\n"

@@ -14,7 +14,7 @@ from launcher.schedulers.docker.client.streams import Event
 from launcher.schedulers.docker.facts import ENGINE_STOPPED, UNSEEN
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.watching.observer import AppObserver, EventQueue
-from tests.unit.docker.test_status import container
+from tests.unit.docker.states import container
 
 Facts = tuple[str, dict[str, str]]
 DIE: Facts = ("die", {"exitCode": "3"})

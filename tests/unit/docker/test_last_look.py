@@ -8,17 +8,18 @@ import pytest
 
 from launcher.dataclass import replace
 from launcher.schedulers.docker import apps, record
-from launcher.schedulers.docker.labels import INPUTS
-from tests.unit.docker.test_status import container
+from tests.unit.docker.states import container
 
 START: dict[str, Any] = {"role": "main", "id": "id0", "start": 10.0}
 
 
+@pytest.mark.parametrize("has_journal", [True, False])
 @pytest.mark.parametrize("is_last_moment", [True, False])
-def test_a_success_is_never_seen_without_the_comparison_of_its_inputs(
-    launcher_home, monkeypatch, is_last_moment
+@pytest.mark.parametrize("code", [0, 3])
+def test_no_end_is_seen_before_its_watcher_has_recorded_it(
+    launcher_home, monkeypatch, is_last_moment, has_journal, code
 ):
-    """The watcher holds its lock until the result of the comparison is on record."""
+    """The watcher holds its lock until then: it alone knows of kills, and compares input files."""
     app_dir = record.folder("app")
     os.makedirs(app_dir)
     record.append(app_dir, "starting")
@@ -27,7 +28,7 @@ def test_a_success_is_never_seen_without_the_comparison_of_its_inputs(
 
     def leave() -> None:
         record.append(app_dir, "inputs", changed="train.py was changed")
-        record.append(app_dir, "ended", state="succeeded", message="", code=0)
+        record.append(app_dir, "ended", state="lost", message="", code=None)
 
     def is_locked(_: str) -> bool:
         if is_last_moment:
@@ -35,15 +36,14 @@ def test_a_success_is_never_seen_without_the_comparison_of_its_inputs(
         return not is_last_moment
 
     monkeypatch.setattr(record, "is_locked", is_locked)
-    found = [container(k, "exited 0") for k in range(2)]
-    for each in found:
-        each.labels[INPUTS] = "in1:x"
+    found = [container(k, f"exited {code}") for k in range(2)]
     engine: Any = SimpleNamespace(answer_anew=lambda: None, started_at=lambda: 1.0)
-    seen = apps._app(engine, "app", found, record.journal(app_dir), None, look=engine)
+    journal = record.journal(app_dir) if has_journal else None
+    seen = apps._app(engine, "app", found, journal, None, look=engine)
     if is_last_moment:
-        assert (seen.view.state, seen.view.inputs_changed) == ("succeeded", "train.py was changed")
+        assert (seen.view.state, seen.view.inputs_changed) == ("lost", "train.py was changed")
     else:
-        assert (seen.view.state, seen.is_ending) == ("running", True)
+        assert (seen.view.state, seen.view.exit_code, seen.is_ending) == ("running", None, True)
 
 
 def test_a_listed_run_after_the_recorded_end_is_inspected_before_it_counts(launcher_home):

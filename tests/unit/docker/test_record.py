@@ -67,21 +67,6 @@ def test_a_lock_does_not_count_once_its_folder_was_removed(app_dir: str) -> None
     other.release()
 
 
-def test_lines_are_added_whole_after_a_line_that_a_full_disk_cut_short(app_dir: str) -> None:
-    record.claim(app_dir).release()
-    record.append(app_dir, "starting")
-    with open(os.path.join(app_dir, "journal.jsonl"), "a") as file:
-        file.write('{"e":"end","sta')
-    assert record.append(app_dir, "cancel", by="me")
-    record_events = record.journal(app_dir)
-    app = record_events.app
-    assert (app.started_at is not None, app.cancel["by"], record_events.outcome) == (
-        True,
-        "me",
-        None,
-    )
-
-
 def test_the_declaration_of_an_app_is_the_first_line_and_alone_no_journal(app_dir: str) -> None:
     declared = {"e": "created", "roles": [["main", 1]], "t": 1}
     record.claim(app_dir).release()
@@ -106,13 +91,6 @@ def test_a_removal_that_was_cut_short_is_finished(app_dir: str) -> None:
     assert record.app_ids() == []
     record.sweep()
     assert os.listdir(record.apps_dir()) == []
-
-
-def test_a_reserved_attempt_is_read_back(app_dir: str) -> None:
-    record.claim(app_dir).release()
-    assert record.read_attempt(app_dir) is None
-    record.write_attempt(app_dir, {"app_id": "ä\udcff"})
-    assert record.read_attempt(app_dir) == {"app_id": "ä\udcff"}
 
 
 def test_an_owner_is_alive_as_long_as_its_process(launcher_home: Path) -> None:

@@ -13,7 +13,7 @@ from launcher.schedulers.docker.client.objects import Container, from_inspect, f
 from launcher.schedulers.docker.journal import Journal, fold
 from launcher.schedulers.docker.names import is_replica, where
 from launcher.schedulers.docker.status import DockerAppView, view
-from tests.unit.docker.next_step import next_step
+from tests.unit.docker.states import next_step
 
 FOLDER = Path(__file__).parent / "records_0_1"
 NAMES = sorted(each.name for each in FOLDER.iterdir())

@@ -26,9 +26,3 @@ def test_a_process_of_an_earlier_run_of_the_watcher_is_dead_at_once() -> None:
     assert watchers.may_be_alive(engine(PROCESS), PROCESS, time.time())
     assert not watchers.may_be_alive(engine(PROCESS), before, time.time())
     assert not watchers.may_be_alive(engine(PROCESS, started_at=3.0), PROCESS, time.time())
-
-
-def test_a_client_on_another_machine_counts_as_alive_for_a_while() -> None:
-    elsewhere = replace(this_process(), host="elsewhere")
-    assert watchers.may_be_alive(engine(PROCESS), elsewhere, time.time())
-    assert not watchers.may_be_alive(engine(PROCESS), elsewhere, time.time(), take_over=True)

@@ -2,11 +2,14 @@
 
 import base64
 import json
+import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import launcher
 from launcher.schedulers.docker.client import configuration
 from launcher.schedulers.docker.client.configuration import registry_of
 from launcher.schedulers.docker.client.errors import EngineError
@@ -84,3 +87,11 @@ def test_the_header_without_credentials_is_an_empty_object() -> None:
     [value] = configuration.login_headers("web", "pull", {"DOCKER_CONFIG": "/nowhere"}).values()
     assert json.loads(base64.b64decode(value)) == {}
     assert configuration.login_headers("", "build", {"DOCKER_CONFIG": "/nowhere"}) == {}
+
+
+def test_one_module_alone_imports_the_package() -> None:
+    """The rest of a job's life works without it."""
+    package = Path(launcher.__file__).parent
+    imports = re.compile(r"^\s*(?:import|from) docker\b", re.MULTILINE)
+    found = [each for each in package.rglob("*.py") if imports.search(each.read_text())]
+    assert [str(each) for each in found] == [configuration.__file__]

@@ -343,7 +343,7 @@ class WatchedApp:
     def _labels(self) -> Labels:
         if self._found:
             return Labels(self._found[0].labels)
-        return Labels((record.read_attempt(self._app_dir) or {}).get("labels") or {})
+        return Labels(record.recorded_labels(self._app_dir))
 
     def _write_end(self, event: dict[str, Any]) -> None:
         if self.place is not None:

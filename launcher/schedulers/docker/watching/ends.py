@@ -50,7 +50,7 @@ def write_end(
         containers: the containers of the app; their labels replace a missing record here.
         is_late: see `changed_inputs`.
     """
-    own = (record.read_attempt(app_dir) or {}).get("labels") or (containers[0].labels if containers else {})
+    own = record.recorded_labels(app_dir) or (containers[0].labels if containers else {})
     is_judged = seen.state != "succeeded" or bool(seen.inputs_changed)
     if not is_judged and (changed := changed_inputs(app_dir, own, is_late=is_late)):
         record.append(app_dir, "inputs", changed=changed)
@@ -61,7 +61,7 @@ def write_end(
         if digest := digest_at_end(engine, filter(is_replica, containers)):
             record.append(app_dir, "output", digest=digest)
             seen = replace(seen, output_digest=digest)
-    tombstones.write(engine, own, seen)
+    seen = tombstones.write(engine, own, seen)
     record.append(
         app_dir,
         "ended",
@@ -76,9 +76,7 @@ def write_end(
 def record_end(engine: Engine, app_id: str) -> None:
     """Record how an app without a watcher ended, if it has."""
     found = apps.find(engine, app_id)
-    if found is None or apps.is_held_elsewhere(engine, found.labels):
-        return
-    if found.view.ended and not found.view.live and not found.view.final:
+    if found is not None and found.view.ended and not found.view.live and not found.view.final:
         write_end(engine, found.app_dir, found.view, found.containers, is_late=True)
 
 
@@ -109,14 +107,10 @@ def _end_of(engine: Engine, app: DockerApp) -> Attempt | None:
         current = apps.find(engine, app.app_id, previous=app)
         if current is None or not current.view.ended:
             return None
-        if (current.journal is None or current.journal.outcome is None) and record.is_locked(app.app_dir):
-            return None  # its watcher is about to record the end, and knows more: its last output and use
         attempt = apps.attempt_of(current)
-        if attempt is not None and attempt.is_live:
-            return None  # its watcher is about to record how it ended
         if not current.view.final:
-            recorded = record.read_attempt(app.app_dir) or {}
-            tombstones.write(engine, recorded.get("labels") or current.containers[0].labels, current.view)
+            labels = record.recorded_labels(app.app_dir) or current.containers[0].labels
+            tombstones.write(engine, labels, current.view)
         record.end_row(current.to_record(), durable=attempt is not None)
         return attempt if record.append(app.app_dir, "reaped") else None
     if app.view.state in PENDING_STATES and not app.owner and not app.labels.is_job:
@@ -243,8 +237,7 @@ def remove_objects(engine: Engine, app_id: str, *, force: bool) -> bool:
     Objects that a client with another state folder has made under the same id stay, and a volume that another
     program's container uses.
     """
-    recorded = record.read_attempt(record.folder(app_id)) or {}
-    owner = (recorded.get("labels") or {}).get(OWNER)
+    owner = record.recorded_labels(record.folder(app_id)).get(OWNER)
 
     def is_own(labels: Mapping[str, str]) -> bool:
         return owner is None or labels.get(OWNER) == owner

@@ -35,35 +35,27 @@ def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> Doc
 
 def _wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> DockerApp | None:
     found = apps.find(engine, app_id)
-    while found is not None:
-        if found.paused_by is not None:  # no event may follow
-            left = _left(deadline, _LOOK_S)
-            if there := record.locked_elsewhere(app_id, found.paused_by):
-                wait_for_exit(there, left)
-            else:
-                time.sleep(left)
-        elif _is_left(found):
-            _wait_for_watchers(found, _left(deadline, _LOOK_S))
-        elif not found.view.ended:
-            found = _listen(engine, app_id, _next_look(found, deadline)) or found
-        if found.view.ended:
-            _wait_for_watchers(found, _left(deadline, _EXIT_S))
-            if found.view.final and not found.view.live:
-                return found  # no watcher is left that could record more
-        found = apps.find(engine, app_id)
-        if found is None or (deadline is not None and time.monotonic() > deadline):
+    while found is not None and not (found.view.ended or found.is_abandoned):
+        seen, left = None, _left(deadline, _LOOK_S)
+        if left <= 0:
             return found
-        if found.view.final or found.is_abandoned:
-            return found
-        if found.view.ended and not apps.is_held_elsewhere(engine, found.labels):
-            return found  # else a watcher of another state folder may be about to record how it ended
-    return None
+        if found.paused_by is not None and not record.locked_elsewhere(app_id, found.paused_by):
+            time.sleep(left)  # no event may follow
+        elif found.paused_by is not None or found.is_ending:
+            _wait_for_watchers(found, left)
+        else:
+            seen = _listen(engine, app_id, _next_look(found, deadline))
+        is_seen = seen is not None and seen.view.final and not seen.view.live
+        found = seen if is_seen else apps.find(engine, app_id)
+    if found is not None and found.view.ended:
+        _wait_for_watchers(found, _left(deadline, _EXIT_S))
+    return found
 
 
 def look_for_end(engine: EngineView, app_id: str) -> DockerApp | None:
     """The app as it is now, waiting only for watchers that are about to record its end."""
     found = apps.find(engine, app_id)
-    if found is not None and (found.view.ended or found.paused_by or _is_left(found)):
+    if found is not None and (found.view.ended or found.paused_by or found.is_ending):
         return wait_for_end(engine, app_id, time.monotonic() + _EXIT_S)
     return found
 
@@ -90,21 +82,11 @@ def _wait_for_start(engine: EngineView, app_id: str) -> None:
 
 
 def _is_unstarted(found: DockerApp | None) -> bool:
-    return found is not None and found.view.state in UNSTARTED_STATES and not _is_given_up(found)
+    return found is not None and found.view.state in UNSTARTED_STATES and not found.is_ending
 
 
 def _left(deadline: float | None, most_s: float) -> float:
     return most_s if deadline is None else max(0.0, min(most_s, deadline - time.monotonic()))
-
-
-def _is_given_up(found: DockerApp) -> bool:
-    """Whether the container of a waiting attempt is gone, and its watcher is about to record the end."""
-    return found.view.state in WAITING_STATES and not found.containers
-
-
-def _is_left(found: DockerApp) -> bool:
-    """Whether the app's watcher is about to record the app's end, which causes no event."""
-    return found.is_ending or _is_given_up(found)
 
 
 def _is_idle(found: DockerApp) -> bool:
@@ -140,7 +122,7 @@ def _listen(engine: EngineView, app_id: str, deadline: float | None) -> DockerAp
         try:
             found = apps.find(engine, app_id, confirm=False)  # subscribed first: nothing is missed
             live = set(found.view.live) if found is not None else set()
-            while not (found is None or found.view.ended or found.paused_by or _is_left(found)):
+            while not (found is None or found.view.ended or found.paused_by or found.is_ending):
                 event = next(events, None)
                 if event is None:
                     return apps.find(engine, app_id, confirm=False)
