@@ -66,45 +66,26 @@ def test_an_apply_after_a_killed_one_records_the_jobs_of_both(
 
 
 @pytest.mark.slow
-def test_each_apply_of_a_commit_is_reported(repo: Repository, github: FakeGitHub, scenario: Scenario) -> None:
-    """The first one starts a job and leaves another one out, whose plan comes late."""
+@pytest.mark.parametrize("is_between", [True, False], ids=["a report between", "one report"])
+def test_the_jobs_of_two_applies_of_a_commit_are_each_reported_once(
+    repo: Repository, github: FakeGitHub, scenario: Scenario, is_between: bool
+) -> None:
+    """The first apply starts a job and leaves another one out, whose plan comes late."""
     repo.propose(1, {"one.launcher.yaml": job("one")})
     repo.merge(1)
     repo.pull_request(2, {"two.launcher.yaml": job("two")})
     repo.merge(2)
     repo.apply(code=4)
     scenario.wait("one")
-    repo.report()
-    assert "| one@1 |" in github.bodies(1)[1]
+    if is_between:
+        repo.report()
     repo.plan(2)
     repo.apply()
     scenario.wait("two")
     for _ in range(2):
         repo.report()
-    assert len(github.bodies(1)) == 2
-    (told,) = [body for body in github.bodies(2) if "### 1 succeeded" in body]
-    assert "| two@1 |" in told
-
-
-@pytest.mark.slow
-def test_the_jobs_of_two_applies_of_a_commit_are_both_reported(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
-) -> None:
-    gate = scenario.gate()
-    repo.propose(1, {"one.launcher.yaml": until_opened("one", gate)})
-    repo.merge(1)
-    repo.pull_request(2, {"two.launcher.yaml": job("two")})
-    repo.merge(2)
-    repo.apply(code=4)
-    gate.entered()
-    repo.plan(2)
-    repo.apply()
-    gate.open()
-    for name in ("one", "two"):
-        scenario.wait(name)
-    repo.report()
-    assert "| one@1 |" in github.bodies(1)[-1]
-    assert "| two@1 |" in github.bodies(2)[-1]
+    for number, name in ((1, "one"), (2, "two")):
+        assert "".join(github.bodies(number)).count(f"| {name}@1 |") == 1
 
 
 @pytest.mark.slow

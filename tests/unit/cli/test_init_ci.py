@@ -51,11 +51,6 @@ def test_every_action_is_pinned_and_every_checkout_is_whole_and_without_the_toke
     assert all(each["fetch-depth"] == 0 and each["persist-credentials"] is False for each in checkouts)
 
 
-def test_no_run_of_apply_is_left_out_and_none_is_cut_off():
-    concurrency = read(text_of("local"))["jobs"]["apply"]["concurrency"]
-    assert (concurrency["queue"], concurrency["cancel-in-progress"]) == ("max", False)
-
-
 @pytest.mark.parametrize("engine", ENGINES)
 def test_secrets_of_jobs_reach_only_the_step_that_applies(engine):
     jobs = read(text_of(engine, secrets=("HF_TOKEN", "WANDB_API_KEY")))["jobs"]

@@ -39,24 +39,8 @@ def test_the_pipeline_has_at_most_60_lines_and_nothing_to_fill_in(engine):
     assert len(text.splitlines()) <= 60
     assert not re.search(r"<[A-Z_]+>|^\s*#\s*-|: *$(?!\n +)", text)
     assert "HF_TOKEN" not in text  # variables of the project are in every job
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_applies_run_one_at_a_time_and_are_recorded_as_deployments(engine):
-    apply = jobs_of(engine)["launcher apply"]
-    assert (apply["resource_group"], apply["environment"]) == ("launcher-apply", "launcher")
-    assert "interruptible" not in apply
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_plans_and_applies_leave_their_checks_after_a_failure_too(engine):
-    jobs = jobs_of(engine)
-    for name in ("launcher plan", "launcher apply"):
-        artifacts = jobs[name]["artifacts"]
-        assert (artifacts["when"], artifacts["paths"]) == ("always", ["launcher-ci"])
-        assert artifacts["expire_in"] == "never"
-    assert jobs["launcher plan"]["artifacts"]["reports"] == {"terraform": "launcher-ci/widget.json"}
-    assert all(job["variables"]["GIT_DEPTH"] == "0" for job in jobs.values())
+    assert text.count("expire_in: never") == 2  # the checks of plans and applies
+    assert [name for name, job in jobs_of(engine).items() if "interruptible" in job] == ["launcher plan"]
 
 
 @pytest.mark.parametrize(("source", "name"), EVENTS.items())
