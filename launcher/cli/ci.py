@@ -279,8 +279,8 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
             code = max(code, error.exit_code)
             with suppress(ForgeError):  # a server that refuses this has most likely refused the apply
                 for number in merged.pulls:
-                    words = f"the apply at {run.runner.sha[:7]} failed. {run.says_why}"
-                    publish_applied(run.forge, int(number), scope, words)
+                    failure = f"the apply at {run.runner.sha[:7]} failed. {run.says_why}"
+                    publish_applied(run.forge, int(number), scope, failure)
     if code == StaleError.exit_code:
         # The unapproved effects of all projects, with the digest that approves them manually.
         plan = make_plan(launches, choices=choices)

@@ -119,8 +119,8 @@ def find_files(paths: Iterable[str], cwd: str) -> tuple[list[FoundFile], list[Di
             files.setdefault(found.path, found)
         if not below:
             hint = (
-                f"job files are called NAME{SUFFIXES[0]}, .yml or .toml (`launcher init` writes one); a file of "
-                "another name has to be given itself"
+                f"job files are called NAME{SUFFIXES[0]}, .yml or .toml; `launcher init` writes one, and "
+                "a file of another name is given by itself"
             )
             if are_left_out:
                 hint = (
