@@ -22,7 +22,9 @@ from launcher.ci.approvals import (
 )
 from launcher.ci.forge import MOST_CHARACTERS, Check, CheckRun
 from launcher.ci.runner import CiRunner
+from launcher.dataclass import replace
 from launcher.plan.model import Plan
+from launcher.plan.step import Reason
 from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
 
 if TYPE_CHECKING:
@@ -177,6 +179,20 @@ def publish_plan(forge: Forge, runner: CiRunner, scope: ApprovalScope, text: str
             is_there = True
     if is_news and not is_there:
         forge.add_comment(number, text)
+
+
+def without_output(plan: Plan) -> Plan:
+    """Return the plan without lines that failed jobs have printed, for comments of a public repository.
+
+    The detail of a failure ends with such a line: `attempt 2 failed: main/0 exited with 3: no data`.
+    """
+
+    def cut(reason: Reason) -> Reason:
+        is_failure = reason.code == "last_failed"
+        return replace(reason, detail=": ".join(reason.detail.split(": ")[:2])) if is_failure else reason
+
+    steps = (replace(step, reasons=tuple(map(cut, step.reasons))) for step in plan.steps)
+    return replace(plan, steps=tuple(steps))
 
 
 def remark_on(into: str, applied: str) -> str:

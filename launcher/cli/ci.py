@@ -43,6 +43,7 @@ from launcher.ci.record import (
     publish_applied,
     publish_plan,
     remark_on,
+    without_output,
 )
 from launcher.ci.runner import TOKENS, CiRunner, runner_of
 from launcher.cli import jobs
@@ -189,7 +190,8 @@ def _plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
                 run.forge.add_check(check, sha=runner.head_sha)
         if runner.pull_request is not None:
             remark = remark_on(runner.base_ref, runner.default_branch)
-            text = plan_markdown(part, max_bytes=_SUMMARY_BYTES, remark=remark)
+            shown = without_output(part) if runner.is_public else part
+            text = plan_markdown(shown, max_bytes=_SUMMARY_BYTES, remark=remark)
             with run.degraded(f"the plan is in {_SHOWN_IN[runner.provider]}"):
                 publish_plan(run.forge, runner, scope, text, is_news=not part.is_empty)
     _replace_plans(args, run, scopes_of(plan), lambda name: f"### No job of {name} is left\n")
@@ -356,7 +358,7 @@ def _carry_out(
         )
         code = watch.finish(result)
     outcomes += result.outcomes
-    plan = explained(plans[0], kept)
+    plan = explained(without_output(plans[0]) if run.runner.is_public else plans[0], kept)
     check = applied_check(scope, plan, result.outcomes, merged, run_url=run.runner.run_url)
     with run.degraded("later applies begin before this commit"):
         run.forge.add_check(check, sha=run.runner.sha)

@@ -274,7 +274,7 @@ class Step:
 
 
 def _in_brief(reasons: Sequence[Reason], needs: Container[str]) -> Iterator[Reason]:
-    """Yield the reasons, and one for all needs that have changed in the same way: `a and 58 more will run`."""
+    """Yield the reasons, and one for all needs that have changed alike: `a and 58 more will run`."""
     groups: dict[str | int, list[str]] = {}
     for at, reason in enumerate(reasons):
         job, _, way = reason.detail.partition(" ")
