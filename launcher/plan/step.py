@@ -284,9 +284,8 @@ def _in_brief(reasons: Sequence[Reason], needs: Container[str]) -> Iterator[Reas
         if isinstance(way, int):
             yield reasons[way]
             continue
-        if len(jobs) > 1:
-            way = way.replace("is ", "are ", 1).replace("has ", "have ", 1)
-        yield Reason("needs_changed", detail=f"{some_of(sorted(jobs, key=natural), _SHOWN)} {way}")
+        verb = way.replace("is ", "are ", 1).replace("has ", "have ", 1) if len(jobs) > 1 else way
+        yield Reason("needs_changed", detail=f"{some_of(sorted(jobs, key=natural), _SHOWN)} {verb}")
 
 
 def submitter(attempt: Attempt) -> str:
