@@ -280,11 +280,11 @@ def _in_brief(reasons: Sequence[Reason], needs: Container[str]) -> Iterator[Reas
         job, _, way = reason.detail.partition(" ")
         is_need = reason.code == "needs_changed" and job in needs
         groups.setdefault(way if is_need else at, []).append(job)
-    for way, jobs in groups.items():
-        if isinstance(way, int):
-            yield reasons[way]
+    for key, jobs in groups.items():
+        if isinstance(key, int):
+            yield reasons[key]
             continue
-        verb = way.replace("is ", "are ", 1).replace("has ", "have ", 1) if len(jobs) > 1 else way
+        verb = key.replace("is ", "are ", 1).replace("has ", "have ", 1) if len(jobs) > 1 else key
         yield Reason("needs_changed", detail=f"{some_of(sorted(jobs, key=natural), _SHOWN)} {verb}")
 
 
