@@ -51,10 +51,11 @@ from launcher.cli.arguments import choose_format
 from launcher.cli.ci_report import all_ended
 from launcher.cli.console import Console
 from launcher.cli.jobs import compiled_at, work_tree
+from launcher.cli.main import terminate_with_exception
 from launcher.cli.plan import CHECK, orphan_scopes
 from launcher.cli.render import github
 from launcher.cli.render.findings import Problem, exit_code, findings, in_short, problems_json
-from launcher.cli.render.markdown import plan_markdown
+from launcher.cli.render.markdown import MAX_BYTES, plan_markdown
 from launcher.cli.render.outcomes import result_json
 from launcher.cli.render.plan_answers import comparison_json, comparison_markdown, comparison_text
 from launcher.cli.render.plan_text import plan_text
@@ -93,8 +94,6 @@ EXAMPLES = """\
 
 Exit codes of apply: 0 done, 1 a job could not be started, 3 the plan exceeds
 its budget, 4 a job is held for want of an approval, 6 an invalid job file."""
-
-_SUMMARY_BYTES = 60_000
 
 
 class StepRun(NamedTuple):
@@ -179,7 +178,7 @@ def _plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     plan = attributed(plan, base.launches, runner.base_ref or "the base", f"this {run.forge.words.request}")
     run.show(plan_text(plan).rstrip("\n"))
     check_plan(plan)
-    github.publish(plan, max_bytes=_SUMMARY_BYTES)
+    github.publish(plan, max_bytes=MAX_BYTES)
     if isinstance(run.forge, GitLab):
         _keep(run.forge, plan)
     for scope in scopes_of(plan):
@@ -191,7 +190,7 @@ def _plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
         if runner.pull_request is not None:
             remark = remark_on(runner.base_ref, runner.default_branch)
             shown = without_output(part) if runner.is_public else part
-            text = plan_markdown(shown, max_bytes=_SUMMARY_BYTES, remark=remark)
+            text = plan_markdown(shown, remark=remark)
             with run.degraded(f"the plan is in {_SHOWN_IN[runner.provider]}"):
                 publish_plan(run.forge, runner, scope, text, is_news=not part.is_empty)
     _replace_plans(args, run, scopes_of(plan), lambda name: f"### No job of {name} is left\n")
@@ -238,7 +237,7 @@ def _compare(head: Sequence[Launch], base: Sequence[Launch], run: StepRun) -> tu
     found = compared(head, base)
     name = run.runner.base_ref or run.runner.base_sha
     run.show(comparison_text(found, name))
-    github.publish_text(comparison_markdown(found, name, max_bytes=_SUMMARY_BYTES))
+    github.publish_text(comparison_markdown(found, name, max_bytes=MAX_BYTES))
     run.warn(f"a {run.forge.words.request} of a fork: approve its effects by hand, or through a merge queue")
     return 0, comparison_json(found, name)
 
@@ -432,6 +431,7 @@ def run(args: Any, console: Console) -> int:
         raise UsageError("--digest and --without-review are for `launcher ci apply`")
     if args.step != "plan" and args.check:
         raise UsageError("--check is for `launcher ci plan`")
+    terminate_with_exception()
     runner = runner_of(os.environ)
     for name in TOKENS:  # the environment is inherited by jobs of this machine
         os.environ.pop(name, None)

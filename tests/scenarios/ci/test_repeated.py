@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,8 +19,8 @@ __all__ = ["repo"]
 PRUNE = PRUNES["launcher.toml"]
 
 
-def killed_before_its_record(repo: Repository, folder: Path) -> None:
-    """Run `ci apply` and kill it when it has started what was approved, before it writes a check run."""
+def killed_before_its_record(repo: Repository, folder: Path, number: int) -> int:
+    """Run `ci apply`, send it a signal when it has started what was approved; return its exit code."""
     commit = git(repo.work, "rev-parse", "main")
     clone = folder / "killed"
     git(folder, "clone", "-q", str(repo.remote), str(clone))
@@ -37,21 +38,21 @@ def killed_before_its_record(repo: Repository, folder: Path) -> None:
         "GITHUB_TOKEN": "token",
     }
     script = (
-        "import os, signal, launcher.cli.ci as ci\n"
-        "ci.applied_check = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "import os, launcher.cli.ci as ci\n"
+        f"ci.applied_check = lambda *_, **__: os.kill(os.getpid(), {number})\n"
         "from launcher.__main__ import main\nmain()\n"
     )
     command = [sys.executable, "-c", script, "ci", "apply"]
-    done = subprocess.run(command, cwd=clone, env=environ, capture_output=True, text=True)
-    assert done.returncode == -9, done.stdout + done.stderr
+    return subprocess.run(command, cwd=clone, env=environ, capture_output=True, text=True).returncode
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143)])
 def test_an_apply_after_a_killed_one_records_the_jobs_of_both(
-    repo: Repository, github: FakeGitHub, scenario: Scenario, tmp_path: Path
+    repo: Repository, github: FakeGitHub, scenario: Scenario, tmp_path: Path, number: int, code: int
 ) -> None:
     repo.propose(1, {"one.launcher.yaml": job("one"), "two.launcher.yaml": job("two")})
     commit = repo.merge(1)
-    killed_before_its_record(repo, tmp_path)
+    assert killed_before_its_record(repo, tmp_path, number) == code
     assert commit not in github.conclusions(CHECK)
     repo.apply()
     assert ran(scenario) == {"base": [""], "one": ["1"], "two": ["1"]}
