@@ -51,7 +51,6 @@ from launcher.cli.arguments import choose_format
 from launcher.cli.ci_report import all_ended
 from launcher.cli.console import Console
 from launcher.cli.jobs import compiled_at, work_tree
-from launcher.cli.main import terminate_with_exception
 from launcher.cli.plan import CHECK, orphan_scopes
 from launcher.cli.render import github
 from launcher.cli.render.findings import Problem, exit_code, findings, in_short, problems_json
@@ -431,7 +430,6 @@ def run(args: Any, console: Console) -> int:
         raise UsageError("--digest and --without-review are for `launcher ci apply`")
     if args.step != "plan" and args.check:
         raise UsageError("--check is for `launcher ci plan`")
-    terminate_with_exception()
     runner = runner_of(os.environ)
     for name in TOKENS:  # the environment is inherited by jobs of this machine
         os.environ.pop(name, None)
