@@ -57,16 +57,15 @@ def plan_markdown(plan: Plan, *, max_bytes: int = MAX_BYTES, in_full: bool = Fal
             cost = f"| {takes} " if takes else blank
             rows.append(f"| | {cell(title)} | {cell(summary)} | | {cost}| |".replace("|  |", "| |"))
     for key, guard in ((orphan.key, orphan.guard) for orphan in plan.orphans):
-        rows.append(
-            f"| `?` | {cell(str(key))} | orphan | {cell(guard.scheduler)} | | {blank}{cell(str(guard))} |"
-        )
+        engine, what = cell(guard.scheduler), cell(str(guard))
+        rows.append(f"| `?` | {cell(str(key))} | orphan | {engine} | | {blank}{what} |")
     details = [_details(step, label) for step, label in shown if _body(step)]
 
     def page(left_out: int) -> str:
         kept_details = details[: max(0, len(details) - left_out)]
         kept_rows = rows[: len(rows) - max(0, left_out - len(details))]
-        shortened = f"Shortened: {plural(left_out, 'part')} left out at the end." if left_out else ""
-        return _page(plan, kept_rows, kept_details, [*filter(None, [remark, shortened])])
+        remarks = [remark, f"Shortened: {plural(left_out, 'part')} left out at the end." if left_out else ""]
+        return _page(plan, kept_rows, kept_details, remarks)
 
     if len(text := page(0).encode()) <= max_bytes:
         return text.decode()
@@ -81,7 +80,7 @@ def _page(plan: Plan, rows: Sequence[str], details: Sequence[str], remarks: Sequ
     total = in_total(total_of(plan.steps))
     verdict = f"{_verdict(plan)}; {total}" if total else _verdict(plan)
     lines = [f"<!-- launcher plan: {', '.join(sessions)} -->", f"### {verdict}", ""]
-    lines += [line for each in remarks for line in (f"> {each}", "")]
+    lines += [line for each in filter(None, remarks) for line in (f"> {each}", "")]
     for each in overruns(plan.steps):
         lines += [f"> **Blocked**: {plain_html(str(each))}. To go on, {plain_html(each.remedy)}.", ""]
     if rows:
