@@ -261,7 +261,7 @@ class CheckoutFiles:
         """Return files that differ from those that an ended attempt of the job ran, by path below the root.
 
         A file counts as output of the attempt when it is no code, git does not track it and it was written
-        while the attempt ran.
+        while the attempt ran. One that was written while the attempt waited, and not since, is what it ran.
 
         Args:
             covered: paths for which `inputs` of the job decides.
@@ -272,9 +272,11 @@ class CheckoutFiles:
         if now.record == attempt.seen:
             return ()
         known = files.digests(path for path in recorded_paths(attempt.seen) if path not in now.record)
-        found = differing(attempt.seen, now._replace(record={**known, **now.record}))
         begin, end = attempt.created_at, attempt.ended_at or attempt.created_at
-        written = {path for path in found if files.written_between(path, begin, end)}
+        start = attempt.started_at or begin
+        differs = differing(attempt.seen, now._replace(record={**known, **now.record}))
+        found = [path for path in differs if not begin <= files.written(path) < start]
+        written = {path for path in found if begin <= files.written(path) <= end and not files.is_code(path)}
         if written and launch.root not in self._tracked:
             repository = git.repository(launch.root)
             try:

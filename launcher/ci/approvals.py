@@ -30,6 +30,8 @@ from launcher.errors import LauncherError, StaleError
 from launcher.inventory.verify import Chain
 from launcher.plan.approved import approval_faults, approval_json, to_approval
 from launcher.plan.model import Plan
+from launcher.schedulers.registry import get_scheduler
+from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.launch import JobKey, Launch
 from launcher.text import unlinked
 
@@ -312,6 +314,16 @@ class CommitHistory:
             return None
         pull = self._forge.pull(named)
         return pull if pull is not None and pull.merged and pull.merge_commit_sha == sha else None
+
+
+def remote_engines(launches: Sequence[Launch]) -> dict[JobKey, str]:
+    """Return job → address of its engine, for engines of other machines whose apps this machine holds."""
+    asked = {name: get_scheduler(name, "") for name in dict.fromkeys(each.scheduler for each in launches)}
+    return {
+        each.key: found.remote_engine()
+        for each in launches
+        if isinstance(found := asked[each.scheduler], StagedScheduler) and found.is_held_here(each.cfg)
+    }
 
 
 def withheld(launches: Iterable[Launch], remote: Mapping[JobKey, str]) -> dict[JobKey, str]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from email.message import Message
 from http.client import HTTPException
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
@@ -19,6 +19,7 @@ from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_o
 from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
 
+_T = TypeVar("_T")
 MOST_CHARACTERS: Final = 60_000
 """The most characters of a written text; GitHub takes 65,536 in a comment and 65,535 in a check run."""
 _TIMEOUT_S: Final = 30.0
@@ -200,6 +201,15 @@ class Api:
     ) -> dict[str, Any]:
         value, _ = self._request(method, self._base + path, body, repeats=repeats)
         return dict(value)
+
+    def _if_there(self, ask: Callable[[], _T]) -> _T | None:
+        """Return the answer to a request; None where the server has no such thing, or not any more."""
+        try:
+            return ask()
+        except ForgeError as error:
+            if error.status not in (404, 410) or error.is_forbidden:
+                raise
+        return None
 
     def _request(
         self, method: str, url: str, body: Mapping[str, Any] | None = None, *, repeats: bool | None = None

@@ -81,13 +81,8 @@ class GitHub(Api):
 
     def edit_comment(self, number: int, comment_id: int, body: str) -> bool:
         """Replace the text of a comment; False where it is gone."""
-        try:
-            self._send("PATCH", f"/issues/comments/{comment_id}", {"body": body})
-        except GitHubError as error:
-            if error.status in (404, 410):
-                return False
-            raise
-        return True
+        path = f"/issues/comments/{comment_id}"
+        return self._if_there(lambda: self._send("PATCH", path, {"body": body})) is not None
 
     def check_runs(self, sha: str) -> list[CheckRun]:
         """The check runs of workflows on a commit, the newest first."""
@@ -130,12 +125,7 @@ class GitHub(Api):
 
     def pull(self, number: int) -> Pull | None:
         """A pull request; None where there is none of that number."""
-        try:
-            return _pull(self._send("GET", f"/pulls/{number}"))
-        except GitHubError as error:
-            if error.status == 404 and not error.is_forbidden:
-                return None
-            raise
+        return self._if_there(lambda: _pull(self._send("GET", f"/pulls/{number}")))
 
     def rules(self, branch: str) -> list[dict[str, Any]]:
         """The active rules of a branch, each with its `type` and `parameters`."""

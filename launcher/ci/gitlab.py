@@ -81,13 +81,8 @@ class GitLab(Api):
 
     def edit_comment(self, number: int, comment_id: int, body: str) -> bool:
         """Replace the text of a note; False where it is gone."""
-        try:
-            self._write("PUT", f"/merge_requests/{number}/notes/{comment_id}", body)
-        except GitLabError as error:
-            if error.status == 404 and not error.is_forbidden:
-                return False
-            raise
-        return True
+        path = f"/merge_requests/{number}/notes/{comment_id}"
+        return self._if_there(lambda: self._write("PUT", path, body)) is not None
 
     def check_runs(self, sha: str) -> list[CheckRun]:
         """The checks that applies of a commit have left, the newest first."""
@@ -135,12 +130,7 @@ class GitLab(Api):
 
     def pull(self, number: int) -> Pull | None:
         """A merge request; None where there is none of that number."""
-        try:
-            return _pull(self.get(f"/merge_requests/{number}"))
-        except GitLabError as error:
-            if error.status == 404 and not error.is_forbidden:
-                return None
-            raise
+        return self._if_there(lambda: _pull(self.get(f"/merge_requests/{number}")))
 
     def get(self, path: str) -> Any:
         """Return the JSON at a path below the project."""
@@ -221,12 +211,7 @@ class GitLab(Api):
     def _artifact(self, path: str) -> list[CheckRun]:
         """The checks of an artifact; empty where it has expired, or was never written."""
         if path not in self._artifacts:
-            try:
-                self._artifacts[path] = list(_check_runs(self.get(path)))
-            except GitLabError as error:
-                if error.status != 404 or error.is_forbidden:
-                    raise
-                self._artifacts[path] = []
+            self._artifacts[path] = list(_check_runs(self._if_there(lambda: self.get(path))))
         return self._artifacts[path]
 
 

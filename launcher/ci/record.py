@@ -21,7 +21,10 @@ from launcher.ci.approvals import (
     unpacked,
 )
 from launcher.ci.forge import MOST_CHARACTERS, Check, CheckRun
+from launcher.ci.runner import CiRunner
+from launcher.dataclass import replace
 from launcher.plan.model import Plan
+from launcher.plan.step import Reason
 from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
 
 if TYPE_CHECKING:
@@ -153,22 +156,52 @@ def applied_in(check: CheckRun) -> tuple[ApprovalScope | None, AppliedJobs]:
 # -- the comment ---------------------------------------------------------------------------------------------
 
 
-def publish_plan(forge: Forge, number: int, scope: ApprovalScope, text: str, *, is_news: bool) -> None:
+def publish_plan(forge: Forge, runner: CiRunner, scope: ApprovalScope, text: str, *, is_news: bool) -> None:
     """Write the one comment of a project and target, or replace the plan in it.
+
+    An old run that is repeated leaves the comment to the run of the newest commit.
 
     Args:
         text: begins with the mark of the scope.
         is_news: whether a missing comment is written.
     """
-    for comment in reversed(forge.comments(number)):
+    number = runner.pull_request or 0
+    pull = forge.pull(number)
+    if pull is not None and pull.head_sha != runner.head_sha:
+        return
+    is_there = False
+    for comment in forge.comments(number):  # two runs at once may have left two
         if not comment.body.startswith(mark_of(scope)):
             continue
         _, is_applied, words = comment.body.partition(_APPLIED)
         body = _with_applied(text, words.strip()) if is_applied else text
         if comment.body.strip() == body.strip() or forge.edit_comment(number, comment.id, body):
-            return
-    if is_news:
+            is_there = True
+    if is_news and not is_there:
         forge.add_comment(number, text)
+
+
+def without_output(plan: Plan) -> Plan:
+    """Return the plan without lines that failed jobs have printed, for comments of a public repository.
+
+    The detail of a failure ends with such a line: `attempt 2 failed: main/0 exited with 3: no data`.
+    """
+
+    def cut(reason: Reason) -> Reason:
+        is_failure = reason.code == "last_failed"
+        return replace(reason, detail=": ".join(reason.detail.split(": ")[:2])) if is_failure else reason
+
+    steps = (replace(step, reasons=tuple(map(cut, step.reasons))) for step in plan.steps)
+    return replace(plan, steps=tuple(steps))
+
+
+def remark_on(into: str, applied: str) -> str:
+    """Return a line for the plan of a change that goes into another branch than the applied one; else ""."""
+    if into in ("", applied):
+        return ""
+    return (
+        f"Jobs are applied from {plain(applied)}: a merge into {plain(into)} alone starts and stops nothing."
+    )
 
 
 def publish_applied(forge: Forge, number: int, scope: ApprovalScope, words: str) -> None:
@@ -192,6 +225,10 @@ def applied_words(number: str, plan: Plan, outcomes: Sequence[Outcome], merged: 
     for each in plan.unapproved:
         if each.effect.key in starts:
             reasons.setdefault(each.why, []).append(each.effect.key.job)
+    refused = {each.effect.key for each in plan.unapproved}
+    for step in plan.steps:  # another reason than its approval, such as a need that has failed since
+        if step.kind == "hold" and step.key in starts - refused and step.key.job not in started:
+            reasons.setdefault(step.why_in_brief, []).append(step.key.job)
     has_no_plan = number in merged.unreviewed and plan.unapproved
     words = [
         f"started {names(started)}" if started else "",

@@ -27,6 +27,7 @@ from launcher.ci.approvals import (
     effect_checks,
     explained,
     part_of,
+    remote_engines,
     scopes_of,
     withheld,
     without,
@@ -41,6 +42,8 @@ from launcher.ci.record import (
     mark_of,
     publish_applied,
     publish_plan,
+    remark_on,
+    without_output,
 )
 from launcher.ci.runner import TOKENS, CiRunner, runner_of
 from launcher.cli import jobs
@@ -51,7 +54,7 @@ from launcher.cli.jobs import compiled_at, work_tree
 from launcher.cli.plan import CHECK, orphan_scopes
 from launcher.cli.render import github
 from launcher.cli.render.findings import Problem, exit_code, findings, in_short, problems_json
-from launcher.cli.render.markdown import plan_markdown
+from launcher.cli.render.markdown import MAX_BYTES, plan_markdown
 from launcher.cli.render.outcomes import result_json
 from launcher.cli.render.plan_answers import comparison_json, comparison_markdown, comparison_text
 from launcher.cli.render.plan_text import plan_text
@@ -65,10 +68,8 @@ from launcher.plan.codec import dumps
 from launcher.plan.effects import compared
 from launcher.plan.model import Plan, approves, attributed, overruns, plan_exit_code
 from launcher.plan.reconcile import Choices
-from launcher.schedulers.registry import get_scheduler
-from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.jobkey import DEFAULT_TARGET
-from launcher.specs.launch import JobKey, Launch
+from launcher.specs.launch import Launch
 
 USAGE = "ci plan|apply|report|doctor [FILE…] [OPTIONS]"
 HELP = """\
@@ -93,8 +94,6 @@ EXAMPLES = """\
 Exit codes of apply: 0 done, 1 a job could not be started, 3 the plan exceeds
 its budget, 4 a job is held for want of an approval, 6 an invalid job file."""
 
-_SUMMARY_BYTES = 60_000
-
 
 class StepRun(NamedTuple):
     """One run of a step: its runner, the server of its repository, and the console that it writes to."""
@@ -112,6 +111,12 @@ class StepRun(NamedTuple):
         """Print a highlighted line. `word`: "error" where the run is to fail."""
         is_github = self.runner.provider == "github"
         self.console.print(github.annotation(word, text) if is_github else f"{word}: {text}")
+
+    @property
+    def says_why(self) -> str:
+        """A sentence for a comment instead of an error: that may name secrets, which only logs mask."""
+        url = self.runner.run_url
+        return f"{f'[The run]({url})' if url else 'The run'} says why."
 
     @contextmanager
     def degraded(self, instead: str) -> Iterator[None]:
@@ -153,12 +158,8 @@ def plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
         return _plan_pull_request(args, run)
     except LauncherError as error:
         if not isinstance(error, ForgeError):
-            sha, url = run.runner.head_sha[:7], run.runner.run_url
-            where = f"[The run]({url})" if url else "The run"
-            # Without the error: it may name secrets, which servers mask in logs and not in comments.
-            _replace_plans(
-                args, run, (), lambda name: f"### No plan of {name} at {sha}\n\n{where} says why.\n"
-            )
+            at = f"{run.runner.head_sha[:7]}\n\n{run.says_why}\n"
+            _replace_plans(args, run, (), lambda name: f"### No plan of {name} at {at}")
         raise
 
 
@@ -176,7 +177,7 @@ def _plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     plan = attributed(plan, base.launches, runner.base_ref or "the base", f"this {run.forge.words.request}")
     run.show(plan_text(plan).rstrip("\n"))
     check_plan(plan)
-    github.publish(plan, max_bytes=_SUMMARY_BYTES)
+    github.publish(plan, max_bytes=MAX_BYTES)
     if isinstance(run.forge, GitLab):
         _keep(run.forge, plan)
     for scope in scopes_of(plan):
@@ -186,9 +187,11 @@ def _plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
             for check in effect_checks(part, scope, str(runner.pull_request or "")):
                 run.forge.add_check(check, sha=runner.head_sha)
         if runner.pull_request is not None:
-            text = plan_markdown(part, max_bytes=_SUMMARY_BYTES)
+            remark = remark_on(runner.base_ref, runner.default_branch)
+            shown = without_output(part) if runner.is_public else part
+            text = plan_markdown(shown, remark=remark)
             with run.degraded(f"the plan is in {_SHOWN_IN[runner.provider]}"):
-                publish_plan(run.forge, runner.pull_request, scope, text, is_news=not part.is_empty)
+                publish_plan(run.forge, runner, scope, text, is_news=not part.is_empty)
     _replace_plans(args, run, scopes_of(plan), lambda name: f"### No job of {name} is left\n")
     for each in overruns(plan.steps):
         run.warn(f"over budget: {each}; to go on, {each.remedy}", "error")
@@ -212,7 +215,7 @@ def _replace_plans(
         for scope in commented(run.forge, number) - set(planned):
             if scope.target == target:
                 text = f"{mark_of(scope)}\n{words(scope.project)}"
-                publish_plan(run.forge, number, scope, text, is_news=False)
+                publish_plan(run.forge, run.runner, scope, text, is_news=False)
 
 
 def _keep(forge: GitLab, plan: Plan) -> None:
@@ -233,7 +236,7 @@ def _compare(head: Sequence[Launch], base: Sequence[Launch], run: StepRun) -> tu
     found = compared(head, base)
     name = run.runner.base_ref or run.runner.base_sha
     run.show(comparison_text(found, name))
-    github.publish_text(comparison_markdown(found, name, max_bytes=_SUMMARY_BYTES))
+    github.publish_text(comparison_markdown(found, name, max_bytes=MAX_BYTES))
     run.warn(f"a {run.forge.words.request} of a fork: approve its effects by hand, or through a merge queue")
     return 0, comparison_json(found, name)
 
@@ -266,16 +269,18 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     history = _history(args, run, {scope.target for scope in scopes})
     for scope in sorted(scopes):
         mine = [launch for launch in launches if launch.key[:2] == scope]
+        merged = by_hand or Merged(approvals=(), pulls={})
         try:
             merged = by_hand or history.merged(scope)
-            ended, done = _carry_out(mine, _choices_in(scope, choices), merged, scope, run)
+            code = max(code, _carry_out(mine, _choices_in(scope, choices), merged, scope, run, outcomes))
         except LauncherError as error:  # the other projects go on
             run.console.error(error)
             refused.append((str(scope), error))
             code = max(code, error.exit_code)
-            continue
-        outcomes += done
-        code = max(code, ended)
+            with suppress(ForgeError):  # a server that refuses this has most likely refused the apply
+                for number in merged.pulls:
+                    failure = f"the apply at {run.runner.sha[:7]} failed. {run.says_why}"
+                    publish_applied(run.forge, int(number), scope, failure)
     if code == StaleError.exit_code:
         # The unapproved effects of all projects, with the digest that approves them manually.
         plan = make_plan(launches, choices=choices)
@@ -331,9 +336,11 @@ def _carry_out(
     merged: Merged,
     scope: ApprovalScope,
     run: StepRun,
-) -> tuple[int, Sequence[Outcome]]:
+    outcomes: list[Outcome],
+) -> int:
+    """Apply the jobs of one project, add their outcomes to `outcomes`, and record both on the server."""
     plans: list[Plan] = []
-    kept = withheld(launches, _remote_engines(launches)) if run.runner.is_hosted else {}
+    kept = withheld(launches, remote_engines(launches)) if run.runner.is_hosted else {}
 
     def approve(plan: Plan) -> None:
         plans[:] = [plan]
@@ -348,7 +355,8 @@ def _carry_out(
             watching=watch.watching(),
         )
         code = watch.finish(result)
-    plan = explained(plans[0], kept)
+    outcomes += result.outcomes
+    plan = explained(without_output(plans[0]) if run.runner.is_public else plans[0], kept)
     check = applied_check(scope, plan, result.outcomes, merged, run_url=run.runner.run_url)
     with run.degraded("later applies begin before this commit"):
         run.forge.add_check(check, sha=run.runner.sha)
@@ -360,17 +368,7 @@ def _carry_out(
         run.warn(f"`launcher ci plan` has left no plan on the last commit of {run.forge.words.sign}{number}")
     for refusal in plan.unapproved:
         run.warn(str(refusal))
-    return max(code, StaleError.exit_code if plan.unapproved else 0), result.outcomes
-
-
-def _remote_engines(launches: Sequence[Launch]) -> dict[JobKey, str]:
-    """Return job → address of its engine, for engines of other machines whose apps this machine holds."""
-    asked = {name: get_scheduler(name, "") for name in dict.fromkeys(each.scheduler for each in launches)}
-    return {
-        each.key: found.remote_engine()
-        for each in launches
-        if isinstance(found := asked[each.scheduler], StagedScheduler) and found.is_held_here(each.cfg)
-    }
+    return max(code, StaleError.exit_code if plan.unapproved else 0)
 
 
 def report_ends(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
@@ -378,7 +376,7 @@ def report_ends(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     commits = [sha for sha, _ in work_tree().first_parents(report.MOST_COMMITS)]
 
     def look(entries: Sequence[Mapping[str, Any]]) -> Sequence[report.EndedJob]:
-        return all_ended(entries, hides_output=run.runner.is_public)
+        return all_ended(entries, run.warn, hides_output=run.runner.is_public)
 
     refused: list[ForgeError] = []
     lines = report.report(run.forge, commits, look, refused.append)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from launcher.ci import report
 from launcher.cli.render.values import asked_for, took
-from launcher.errors import LauncherError
+from launcher.errors import AppNotFoundError, LauncherError
 from launcher.inventory.find import find_app
 from launcher.inventory.listing import current
 from launcher.inventory.logs import tail_of
@@ -20,8 +20,13 @@ _LINES = 20
 """How many lines of a failed job's output the comment shows."""
 
 
-def all_ended(entries: Sequence[Mapping[str, Any]], *, hides_output: bool) -> list[report.EndedJob]:
-    """Return the states of the attempts that a check run names. Each engine is asked once for all of them."""
+def all_ended(
+    entries: Sequence[Mapping[str, Any]], warn: Callable[[str], object], *, hides_output: bool
+) -> list[report.EndedJob]:
+    """Return the states of the attempts that a check run names. Each engine is asked once for all of them.
+
+    An engine that does not answer may tell the ends of its jobs later; `warn` gets the reason.
+    """
     found: list[AppRecord | LauncherError] = []
     for entry in entries:
         try:
@@ -30,7 +35,10 @@ def all_ended(entries: Sequence[Mapping[str, Any]], *, hides_output: bool) -> li
             found.append(error)
     seen = iter(current([app for app in found if isinstance(app, AppRecord)]))
     apps = [next(seen) if isinstance(app, AppRecord) else app for app in found]
-    return [_ended(entry, app, hides_output) for entry, app in zip(entries, apps, strict=True)]
+    jobs = [_ended(entry, app, hides_output) for entry, app in zip(entries, apps, strict=True)]
+    for why in dict.fromkeys(job.message for job in jobs if job.state == "unknown" and not job.has_ended):
+        warn(f"{why}: a later report tells the ends of its jobs")
+    return jobs
 
 
 def _ended(entry: Mapping[str, Any], app: AppRecord | LauncherError, hides_output: bool) -> report.EndedJob:
@@ -43,7 +51,8 @@ def _ended(entry: Mapping[str, Any], app: AppRecord | LauncherError, hides_outpu
             app = inspect(app)
         document = about(app).get("document", {})
     except LauncherError as error:
-        return report.EndedJob(job, number, "unknown", True, message=str(error))
+        is_gone = isinstance(error, AppNotFoundError)
+        return report.EndedJob(job, number, "unknown", has_ended=is_gone, message=str(error))
     output, message = "", app.message.partition(": ")[0] if hides_output else app.message
     if app.state == "failed" and not hides_output:
         with suppress(LauncherError):  # the logs were removed, or a secret is not among those of this run

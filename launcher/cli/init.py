@@ -78,7 +78,6 @@ def add_arguments(parser: Any) -> None:
     ci.option(
         "--ci PROVIDER",
         "write the workflow of github or the pipeline of gitlab: plan for review, apply on merge",
-        type=init_ci.provider,
         choices=tuple(PROVIDERS),
     )
     ci.option("--ci-engine ENGINE", "where jobs run: local, docker or slurm", choices=tuple(ENGINES))

@@ -24,13 +24,6 @@ _SECRET = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SECRET_OF_JOB = re.compile(r"""\bsecret["']?\s*[:=]\s*["']?env:([A-Za-z_]\w*)""", re.ASCII)
 
 
-def provider(text: str) -> str:
-    """The type of `--ci`."""
-    if text not in PROVIDERS:
-        raise ValueError(f"`{text}` is not one of {', '.join(PROVIDERS)}")
-    return text
-
-
 class EngineChoice(NamedTuple):
     """One choice of `--ci-engine`.
 

@@ -88,6 +88,18 @@ _SHARED = {
 ALIASES = {"show": "describe"}
 """Other names of commands, which the help does not list."""
 
+_ELSEWHERE = {
+    "launcher list": ("ls", "ps", "jobs"),
+    "launcher cancel APP": ("stop", "kill", "down", "abort", "terminate"),
+    "launcher gc": ("rm", "delete", "remove", "prune", "clean"),
+    "launcher apply FILE": ("up", "submit", "deploy", "sbatch"),
+    "launcher apply FILE --rerun JOB": ("rerun", "retry", "restart", "resume"),
+    "launcher describe APP": ("inspect", "info"),
+    "launcher logs APP --follow": ("tail", "attach"),
+    "launcher validate": ("check", "lint"),
+}
+"""Command line → the words by which other tools call it."""
+
 
 def names() -> list[str]:
     """Every command, in the order of the help."""
@@ -265,7 +277,8 @@ def unknown_command(name: str) -> UsageError:
 
     if name.startswith("-"):
         return UsageError(f"{name} is not an option of launcher", hint="see `launcher --help`")
-    near = did_you_mean(name, names())
+    meant = next((line for line, words in _ELSEWHERE.items() if name in words), "")
+    near = f"did you mean `{meant}`?" if meant else did_you_mean(name, names())
     return UsageError(f"`{name}` is not a command of launcher", hint=near or "see `launcher --help`")
 
 

@@ -118,7 +118,10 @@ class _Judge:
         if latest < after:
             known = f"attempt {latest} is the latest on record" if latest else "no attempt is on record"
             return f"{known}, and attempt {after} was when it was approved: the ledger is another one"
+        never_started = {guard.attempt for guard in self.step.leftovers}
         for number in range(after + 1, latest + 1):
+            if number in never_started:
+                continue
             made = self._past(self.step, number)
             if made is None:
                 return f"attempt {number} was made since, and nothing is known of it"

@@ -75,7 +75,7 @@ class _Decision:
                 detail = _without_holder(leftover)
             return self._resume(leftover, detail, self._awaited())
         if last is None:
-            other = leftover is not None and not desired.is_of(leftover)
+            other = leftover is not None and bool(leftover.digest) and not desired.is_of(leftover)
             return self._start("create", [never_ran(leftover or history.latest, other_document=other)])
         if not desired.is_of(last):
             return self._changed(last)

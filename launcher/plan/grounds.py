@@ -286,7 +286,7 @@ def _other_editions(attempt: Attempt, grounds: Iterable[Ground], knows: Knows) -
 def failed(grounds: Iterable[Ground]) -> Reason | None:
     """Return the reason to hold a job that would start, with every need that offers no attempt."""
     troubles = [ground.trouble for ground in grounds if ground.stands is None]
-    return Reason("needs_failed", detail=", ".join(troubles)) if troubles else None
+    return Reason("needs_failed", detail=some_of(troubles, _SHOWN)) if troubles else None
 
 
 def _stands(need: Need, attempt: Attempt, note: str = "") -> Ground:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from launcher.dataclass import dataclass, field
@@ -11,11 +11,13 @@ from launcher.plan.diff import Change, show_at, show_both
 from launcher.specs.attempt import WAITING_STATES, Attempt, StoodOn
 from launcher.specs.launch import JobKey, Launch, attempt_id
 from launcher.specs.secret import HIDDEN
-from launcher.text import listing
+from launcher.text import listing, natural, some_of
 
 if TYPE_CHECKING:
     from launcher.specs.binding import BoundLaunch
 
+_SHOWN: Final = 3
+"""How many changed needs the text of a reason names."""
 ActionKind = Literal["keep", "create", "replace", "rerun", "resume", "destroy", "hold"]
 Blocked = Literal["protected", "on_change_hold", "over_capacity", "refused"]
 LACKING: Final[tuple[Blocked, ...]] = ("over_capacity", "refused")
@@ -241,9 +243,10 @@ class Step:
 
     def why(self, changed: str = "") -> str:
         """Return the reasons in one line; `changed` replaces the first difference from the attempt before."""
+        needs = {need.job for need in self.launch.needs} if self.launch is not None else set()
         reasons = [
             changed if changed and reason.code == "spec_changed" and self.changes else str(reason)
-            for reason in self.reasons
+            for reason in _in_brief(self.reasons, needs)
         ]
         return "; ".join([*reasons, *filter(None, [self.attribution])])
 
@@ -268,6 +271,21 @@ class Step:
             lines += [f"      withdraws {waiting.app_id} ({waiting.state})" for waiting in self.withdraws]
             lines += [f"      note: {note}" for note in self.notes]
         return "".join(f"{line}\n" for line in lines)
+
+
+def _in_brief(reasons: Sequence[Reason], needs: Container[str]) -> Iterator[Reason]:
+    """Yield the reasons, and one for all needs that have changed alike: `a and 58 more will run`."""
+    groups: dict[str | int, list[str]] = {}
+    for at, reason in enumerate(reasons):
+        job, _, way = reason.detail.partition(" ")
+        is_need = reason.code == "needs_changed" and job in needs
+        groups.setdefault(way if is_need else at, []).append(job)
+    for key, jobs in groups.items():
+        if isinstance(key, int):
+            yield reasons[key]
+            continue
+        verb = key.replace("is ", "are ", 1).replace("has ", "have ", 1) if len(jobs) > 1 else key
+        yield Reason("needs_changed", detail=f"{some_of(sorted(jobs, key=natural), _SHOWN)} {verb}")
 
 
 def submitter(attempt: Attempt) -> str:

@@ -115,12 +115,19 @@ class SeenFiles:
         paths = {key: os.path.join(self._root, key) for key in islice(keys, MOST_FILES)}
         return {**dict.fromkeys(paths, ""), **self._digests(paths.values())[0]}
 
-    def written_between(self, key: str, begin: float, end: float) -> bool:
-        """Whether a recorded file that is no code was last written between two times (seconds, epoch)."""
+    def written(self, key: str) -> float:
+        """When a recorded file was last written, in seconds since the epoch; 0 for one that is gone."""
         file = self._file(os.path.join(self._root, key))
-        if file is None or file.key.lower().endswith((*_PYTHON, *_OTHER_CODE)):
-            return False
-        return begin <= file.mtime <= end and not self._start(file).startswith(b"#!")
+        return file.mtime if file is not None else 0.0
+
+    def is_code(self, key: str) -> bool:
+        """Whether a recorded file is a program, by its name or its first line."""
+        file = self._file(os.path.join(self._root, key))
+        return (
+            file is None
+            or file.key.lower().endswith((*_PYTHON, *_OTHER_CODE))
+            or self._start(file)[:2] == b"#!"
+        )
 
     def _digests(self, paths: Iterable[str]) -> tuple[dict[str, str], bool]:
         """Return path below the root → digest, and whether all files were within the limits."""

@@ -64,16 +64,21 @@ class Repository:
         self.github.merge_pull(number, commit)
         return commit
 
-    def plan(self, number: int, *args: str, code: int | None = 0) -> str:
-        """Run `ci plan` as on a pull request: in a checkout of its merge with main."""
-        head = git(self.work, "rev-parse", f"change-{number}")
+    def plan(self, number: int, *args: str, at: str = "", into: str = "main", code: int | None = 0) -> str:
+        """Run `ci plan` as on a pull request: in a checkout of its merge with main.
+
+        Args:
+            at: an earlier head of it, whose run is repeated.
+            into: another branch that it goes into.
+        """
+        head = at or git(self.work, "rev-parse", f"change-{number}")
         clone = self._clone(head)
-        base = git(clone, "rev-parse", "origin/main")
-        git(clone, "merge", "-q", "--no-edit", "origin/main")
+        base = git(clone, "rev-parse", f"origin/{into}")
+        git(clone, "merge", "-q", "--no-edit", base)
         pull = {
             "number": number,
             "head": {"sha": head, "repo": self.github.pulls[number]["head"]["repo"]},
-            "base": {"sha": base, "ref": "main"},
+            "base": {"sha": base, "ref": into},
         }
         return self._run(clone, "pull_request", {"pull_request": pull}, ["plan", *args], code)
 

@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
-from launcher.cli import init_ci
-from launcher.cli.init_ci import ENGINES, Setup
 from tests.github.hub import digest_in
-from tests.github.test_stories import APPLIED, REQUIREMENT, attempts, job
-from tests.gitlab.fake import FakeGitLab
-from tests.gitlab.hub import Hub
+from tests.github.test_stories import APPLIED, attempts, engine, hub, job, new
+
+__all__ = ["engine", "hub", "new"]
 
 
 @pytest.fixture
-def hub(tmp_path, scenario, monkeypatch) -> Iterator[Hub]:
-    """A project whose first commit was applied by hand."""
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    scenario.write("launcher.toml", 'project = "vision"\n')
-    setup = Setup(ENGINES["local"], "", (), "main", REQUIREMENT)
-    with FakeGitLab() as gitlab:
-        hub = Hub(tmp_path, gitlab)
-        hub.runner.installed(REQUIREMENT)
-        hub.push({**init_ci.pipeline_files(setup), "launcher.toml": 'project = "vision"\n', **job("first")})
-        hub.dispatched(digest_in(hub.pushed(code=4).output))
-        yield hub
+def provider() -> str:
+    return "gitlab"
 
 
 @pytest.mark.slow

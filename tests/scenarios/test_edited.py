@@ -130,6 +130,22 @@ def test_an_edit_under_a_running_attempt_does_not_stop_it(scenario):
     assert scenario.actions(file) == {"job": "rerun"}
 
 
+def test_an_edit_while_a_job_waits_is_what_it_runs_and_no_edit_of_it(scenario):
+    gate = scenario.gate()
+    scenario.job(gate.script, name="first")
+    scenario.write("train.py", "print('old')\n")
+    scenario.write("train.launcher.yaml", TRAIN % "needs: [first]")
+    scenario.apply(".")
+    gate.entered()
+    scenario.write("train.py", "print('new')\n")
+    gate.open()
+    scenario.wait("train")
+    assert scenario.logs("train") == "new\n"
+    assert edited(scenario, ".") == {}
+    scenario.write("train.py", "print('newest')\n")
+    assert edited(scenario, ".") == {"train": ["train.py"]}
+
+
 def test_a_plan_reports_no_edits_of_an_attempt_of_an_older_version(scenario, train):
     with sqlite3.connect(paths.ledger()) as store:
         store.execute("UPDATE attempts SET seen = ''")

@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -78,6 +79,15 @@ def test_scripts_can_be_run_from_anywhere(tmp_path):
     words = [ROOT / "scripts" / "test", "--version"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, "pytest" in done.stdout + done.stderr) == (0, True)
+
+
+def test_the_simulation_runs_many_jobs_and_leaves_none_to_run_again(capsys):
+    runpy.run_path(str(ROOT / "scripts" / "simulate.py"))["simulate"](1_500)
+    heading, *parts = capsys.readouterr().out.strip().splitlines()
+    assert heading == "1,500 jobs on 1,000 nodes: 2 steps of the clock"
+    assert {"plan all new", "record ends", "take turns on one machine"} < {
+        line[2:28].rstrip() for line in parts
+    }
 
 
 def test_the_workflow_has_every_declared_python():

@@ -22,7 +22,7 @@ from launcher.specs.launch import JobKey
 from launcher.specs.macros import with_brackets
 from launcher.specs.notify import Destination
 from launcher.specs.secret import HIDDEN, hide
-from launcher.text import FEW, listing, named, plural, printable, some_of
+from launcher.text import FEW, listing, named, natural, plural, printable, some_of
 
 _LEAST = 20  # minimum columns of a command line
 _BARE = r"[^\s\"'\\`]+\Z"
@@ -298,7 +298,7 @@ def folded_rows(
 def action(step: Step) -> str:
     """`create, after prepare`; a job that a reason already names is not repeated."""
     known = {reason.detail.partition(" ")[0] for reason in step.reasons if reason.code == "needs_changed"}
-    others = [job for job in step.after if job not in known]
+    others = sorted((job for job in step.after if job not in known), key=natural)
     return f"{step.kind}, after {listing(others)}" if others else step.kind
 
 

@@ -118,7 +118,10 @@ def find_files(paths: Iterable[str], cwd: str) -> tuple[list[FoundFile], list[Di
         for found in below:
             files.setdefault(found.path, found)
         if not below:
-            hint = f"job files are called NAME{SUFFIXES[0]}, .yml or .toml; any name works when given itself"
+            hint = (
+                f"job files are called NAME{SUFFIXES[0]}, .yml or .toml; `launcher init` writes one, and "
+                "a file of another name is given by itself"
+            )
             if are_left_out:
                 hint = (
                     f"`exclude` in {PROJECT_FILE} leaves out what is in it; files given themselves are taken"

@@ -47,15 +47,18 @@ def test_the_pull_request_that_adds_a_project_approves_its_jobs(
 
 
 @pytest.mark.slow
-def test_a_project_that_cannot_be_applied_holds_up_no_other(repo: Repository, scenario: Scenario) -> None:
+def test_a_project_that_cannot_be_applied_holds_up_no_other(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
+) -> None:
     secret = "{main: {entrypoint: echo, env: {KEY: {secret: 'env:NO_SUCH_VARIABLE'}}}}"
     project = {"a/launcher.toml": 'project = "alpha"\n'}
     repo.propose(1, {**project, "a/one.launcher.yaml": f"version: 1\nname: one\nroles: {secret}\n"})
     repo.merge(1)
     repo.propose(2, {"two.launcher.yaml": job("two")})
-    repo.merge(2)
+    commit = repo.merge(2)
     assert "secrets are missing" in repo.apply(code=1)
     assert ran(scenario) == {"base": [""], "two": ["2"]}
+    assert f"the apply at {commit[:7]} failed. [The run](" in github.bodies(1)[0]
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,8 +19,8 @@ __all__ = ["repo"]
 PRUNE = PRUNES["launcher.toml"]
 
 
-def killed_before_its_record(repo: Repository, folder: Path) -> None:
-    """Run `ci apply` and kill it when it has started what was approved, before it writes a check run."""
+def killed_before_its_record(repo: Repository, folder: Path, number: int) -> int:
+    """Run `ci apply`, send it a signal when it has started what was approved; return its exit code."""
     commit = git(repo.work, "rev-parse", "main")
     clone = folder / "killed"
     git(folder, "clone", "-q", str(repo.remote), str(clone))
@@ -37,21 +38,21 @@ def killed_before_its_record(repo: Repository, folder: Path) -> None:
         "GITHUB_TOKEN": "token",
     }
     script = (
-        "import os, signal, launcher.cli.ci as ci\n"
-        "ci.applied_check = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "import os, launcher.cli.ci as ci\n"
+        f"ci.applied_check = lambda *_, **__: os.kill(os.getpid(), {number})\n"
         "from launcher.__main__ import main\nmain()\n"
     )
     command = [sys.executable, "-c", script, "ci", "apply"]
-    done = subprocess.run(command, cwd=clone, env=environ, capture_output=True, text=True)
-    assert done.returncode == -9, done.stdout + done.stderr
+    return subprocess.run(command, cwd=clone, env=environ, capture_output=True, text=True).returncode
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143)])
 def test_an_apply_after_a_killed_one_records_the_jobs_of_both(
-    repo: Repository, github: FakeGitHub, scenario: Scenario, tmp_path: Path
+    repo: Repository, github: FakeGitHub, scenario: Scenario, tmp_path: Path, number: int, code: int
 ) -> None:
     repo.propose(1, {"one.launcher.yaml": job("one"), "two.launcher.yaml": job("two")})
     commit = repo.merge(1)
-    killed_before_its_record(repo, tmp_path)
+    assert killed_before_its_record(repo, tmp_path, number) == code
     assert commit not in github.conclusions(CHECK)
     repo.apply()
     assert ran(scenario) == {"base": [""], "one": ["1"], "two": ["1"]}
@@ -66,45 +67,26 @@ def test_an_apply_after_a_killed_one_records_the_jobs_of_both(
 
 
 @pytest.mark.slow
-def test_each_apply_of_a_commit_is_reported(repo: Repository, github: FakeGitHub, scenario: Scenario) -> None:
-    """The first one starts a job and leaves another one out, whose plan comes late."""
+@pytest.mark.parametrize("is_between", [True, False], ids=["a report between", "one report"])
+def test_the_jobs_of_two_applies_of_a_commit_are_each_reported_once(
+    repo: Repository, github: FakeGitHub, scenario: Scenario, is_between: bool
+) -> None:
+    """The first apply starts a job and leaves another one out, whose plan comes late."""
     repo.propose(1, {"one.launcher.yaml": job("one")})
     repo.merge(1)
     repo.pull_request(2, {"two.launcher.yaml": job("two")})
     repo.merge(2)
     repo.apply(code=4)
     scenario.wait("one")
-    repo.report()
-    assert "| one@1 |" in github.bodies(1)[1]
+    if is_between:
+        repo.report()
     repo.plan(2)
     repo.apply()
     scenario.wait("two")
     for _ in range(2):
         repo.report()
-    assert len(github.bodies(1)) == 2
-    (told,) = [body for body in github.bodies(2) if "### 1 succeeded" in body]
-    assert "| two@1 |" in told
-
-
-@pytest.mark.slow
-def test_the_jobs_of_two_applies_of_a_commit_are_both_reported(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
-) -> None:
-    gate = scenario.gate()
-    repo.propose(1, {"one.launcher.yaml": until_opened("one", gate)})
-    repo.merge(1)
-    repo.pull_request(2, {"two.launcher.yaml": job("two")})
-    repo.merge(2)
-    repo.apply(code=4)
-    gate.entered()
-    repo.plan(2)
-    repo.apply()
-    gate.open()
-    for name in ("one", "two"):
-        scenario.wait(name)
-    repo.report()
-    assert "| one@1 |" in github.bodies(1)[-1]
-    assert "| two@1 |" in github.bodies(2)[-1]
+    for number, name in ((1, "one"), (2, "two")):
+        assert "".join(github.bodies(number)).count(f"| {name}@1 |") == 1
 
 
 @pytest.mark.slow

@@ -18,7 +18,15 @@ from tests.scenarios.ci.test_stories import BY_HAND, job
 @pytest.mark.slow
 def test_each_step_has_its_result_in_json(tmp_path: Path, scenario: Scenario) -> None:
     with FakeGitHub() as github:
-        _tell(Repository(tmp_path, github, scenario.home), scenario)
+        repo = Repository(tmp_path, github, scenario.home)
+        _tell(repo, scenario)
+        repo.propose(3, {"train.launcher.yaml": job("train", "again")})
+        repo.merge(3)
+        github.faults.answers = {"POST /check-runs": [422]}
+        repo.apply("--json", code=1)  # the jobs have started, and the server does not take the record
+        done = json.loads(repo.printed)
+        assert [each["action"] for each in done["jobs"]] == ["keep", "create"]
+        assert "GitHub refuses POST" in done["problems"][0]["message"]
 
 
 def _tell(repo: Repository, scenario: Scenario) -> None:

@@ -8,7 +8,7 @@ import pytest
 from launcher.specs import JobKey
 from launcher.state.store import Store
 from tests.github.fake import FakeGitHub
-from tests.github.repository import Repository
+from tests.github.repository import Repository, git
 from tests.scenario import Gate, Scenario
 
 CHECK = "launcher apply (default, default)"
@@ -99,16 +99,6 @@ def test_two_pull_requests_merged_at_once_by_merge_commits_are_both_applied_once
 
 
 @pytest.mark.slow
-def test_the_next_run_applies_the_merge_of_an_evicted_run(repo: Repository, scenario: Scenario) -> None:
-    for number, name in ((1, "one"), (2, "two"), (3, "three")):
-        repo.propose(number, {f"{name}.launcher.yaml": job(name)})
-        repo.merge(number)
-        if number != 2:
-            repo.apply()
-    assert ran(scenario) == {"base": [""], "one": ["1"], "three": ["3"], "two": ["2"]}
-
-
-@pytest.mark.slow
 def test_a_job_that_changed_after_the_review_is_held_and_named(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
@@ -127,29 +117,22 @@ def test_a_job_that_changed_after_the_review_is_held_and_named(
 
 
 @pytest.mark.slow
-def test_a_direct_push_adds_no_approval_and_blocks_nothing(repo: Repository, scenario: Scenario) -> None:
+def test_a_direct_push_adds_no_approval_and_blocks_nothing(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
+) -> None:
+    repo.push({"old.launcher.yaml": job("old")})
     repo.propose(1, {"one.launcher.yaml": job("one")})
+    (comment,) = github.bodies(1)
+    rows = {line.split("|")[2].strip(): line for line in comment.splitlines() if line.startswith("| `+`")}
+    assert "from this pull request" in rows["one"]
+    assert "already pending on main" in rows["old"]
     repo.push({"pushed.launcher.yaml": job("pushed")})
     repo.merge(1)
     shown = repo.apply(code=4)
     assert "start default/pushed: no approval starts it" in shown
-    assert ran(scenario) == {"base": [""], "one": ["1"]}
+    assert ran(scenario) == {"base": [""], "old": ["1"], "one": ["1"]}
     repo.land(2, {"README": "2"})
     assert ran(scenario)["pushed"] == ["2"]
-
-
-@pytest.mark.slow
-def test_a_commit_without_an_applied_ancestor_is_applied_by_hand(
-    tmp_path: Path, github: FakeGitHub, scenario: Scenario
-) -> None:
-    repo = Repository(tmp_path, github, scenario.home)
-    repo.push({"base.launcher.yaml": job("base")})
-    assert "no commit of the last 2 was applied" in repo.apply(code=4)
-    digest = scenario.plan_document(repo.work)["plan_digest"]
-    assert "expected digest lp3:sha256:00" in repo.apply("--digest", "lp3:sha256:00", code=4)
-    repo.apply("--digest", digest, event="workflow_dispatch")
-    assert list(ran(scenario)) == ["base"]
-    repo.apply()
 
 
 @pytest.mark.slow
@@ -165,12 +148,49 @@ def test_a_token_that_may_not_write_degrades_with_the_name_of_the_permission(
 @pytest.mark.slow
 def test_a_plan_is_shown_in_one_comment_that_is_edited(repo: Repository, github: FakeGitHub) -> None:
     repo.propose(1, {"train.launcher.yaml": job("train", "1")})
+    old = git(repo.work, "rev-parse", "change-1")
     repo.propose(1, {"train.launcher.yaml": job("train", "2"), "more.launcher.yaml": job("more")})
     (comment,) = github.bodies(1)
     assert "### Starts 2 jobs" in comment
+    (first,) = github.comments.values()
+    github.comments[first["id"] + 1000] = {**first, "id": first["id"] + 1000}  # of two runs at once
+    repo.plan(1, at=old)  # a run that is repeated
+    assert github.bodies(1) == [comment] * 2
+    repo.propose(1, {"more.launcher.yaml": None})
+    assert all("### Starts 1 job" in body for body in github.bodies(1))
     github.comments.clear()
     repo.plan(1)
     assert len(github.bodies(1)) == 1
+
+
+@pytest.mark.slow
+def test_the_plan_of_a_change_for_another_branch_says_that_its_merge_starts_nothing(
+    repo: Repository, github: FakeGitHub
+) -> None:
+    git(repo.work, "push", "-q", "origin", "main:stack")
+    repo.pull_request(1, {"train.launcher.yaml": job("train")})
+    repo.plan(1, into="stack")
+    assert (
+        "Jobs are applied from main: a merge into stack alone starts and stops nothing."
+        in github.bodies(1)[0]
+    )
+
+
+@pytest.mark.slow
+def test_a_job_whose_need_has_failed_since_its_plan_is_held_and_named(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
+) -> None:
+    gate = scenario.gate()
+    script = json.dumps(f"{gate.script}; exit 1")
+    repo.land(1, {"first.launcher.yaml": f"version: 1\nname: first\nroles: {{main: {{run: {script}}}}}\n"})
+    gate.entered()
+    repo.propose(2, {"then.launcher.yaml": job("then", more="needs: [first]\n")})
+    gate.open()
+    scenario.wait("first", code=5)
+    commit = repo.merge(2)
+    repo.apply()
+    told = f"applied at {commit[:7]}: held then (needs_failed (first: failed)"
+    assert told in github.bodies(2)[0].replace("\\", "")
 
 
 @pytest.mark.slow
@@ -242,53 +262,6 @@ def test_two_merges_that_change_one_running_job_are_both_applied(
     scenario.cancel("serve")
 
 
-@pytest.mark.slow
-def test_an_empty_ledger_is_refused(repo: Repository, scenario: Scenario, tmp_path: Path) -> None:
-    repo.land(1, {"train.launcher.yaml": job("train")})
-    repo.propose(2, {"train.launcher.yaml": job("train", "again")})
-    repo.merge(2)
-    repo.home = tmp_path / "other-home"
-    shown = repo.apply(code=4)
-    assert "the ledger is another one" in shown
-    assert "start default/base: no approval starts it" in shown
-    assert ran(scenario)["train"] == ["1"]
-
-
-@pytest.mark.slow
-def test_each_target_has_its_own_approvals(repo: Repository, scenario: Scenario) -> None:
-    targets = "targets: {prod: {description: other}}\n"
-    repo.push({"base.launcher.yaml": job("base", more=targets)})
-    repo.apply("--target", "prod", BY_HAND, event="workflow_dispatch")
-    repo.propose(1, {"train.launcher.yaml": job("train", more=targets)})
-    repo.merge(1)
-    assert "train: no approval starts it" in repo.apply("--target", "prod", code=4)
-    repo.apply()
-    assert ran(scenario)["train"] == ["1"]
-
-
-@pytest.mark.slow
-def test_the_comment_of_a_plan_marks_jobs_that_were_already_pending(
-    repo: Repository, github: FakeGitHub
-) -> None:
-    repo.push({"pushed.launcher.yaml": job("pushed")})
-    repo.propose(1, {"train.launcher.yaml": job("train")})
-    (comment,) = github.bodies(1)
-    rows = {line.split("|")[2].strip(): line for line in comment.splitlines() if line.startswith("| `+`")}
-    assert "from this pull request" in rows["train"]
-    assert "already pending on main" in rows["pushed"]
-
-
-@pytest.mark.slow
-def test_a_pull_request_of_a_fork_writes_nothing(repo: Repository, github: FakeGitHub) -> None:
-    repo.pull_request(1, {"train.launcher.yaml": job("train")})
-    github.pulls[1]["head"]["repo"]["full_name"] = "stranger/vision"
-    before = len(github.requests)
-    shown = repo.plan(1)
-    assert "default/train: added" in shown
-    assert "approve its effects by hand" in shown
-    assert github.requests[before:] == []
-
-
 COMPONENT = """\
 from launcher.specs import AppDef, Role
 
@@ -337,19 +310,6 @@ def test_a_report_is_written_once_when_all_jobs_have_ended(
 
 
 @pytest.mark.slow
-def test_a_report_needs_no_second_apply_after_a_failure_of_the_server(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
-) -> None:
-    repo.propose(1, {"train.launcher.yaml": job("train")})
-    repo.merge(1)
-    github.faults.answers = {"POST /check-runs": [502]}
-    repo.apply()
-    scenario.wait("train")
-    repo.report()
-    assert "### 1 succeeded" in github.bodies(1)[1]
-
-
-@pytest.mark.slow
 def test_the_first_failure_is_reported_at_once(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
@@ -363,8 +323,10 @@ def test_the_first_failure_is_reported_at_once(
     repo.report()
     _, told = github.bodies(1)
     assert "### 1 failed and 1 running" in told
-    assert "exited with 3" in told.replace("\\", "")
-    assert "s3cret" not in told
+    repo.propose(2, {"other.launcher.yaml": job("other")})
+    for each in (told, *github.bodies(2)):
+        assert "exited with 3" in each.replace("\\", "")
+        assert "s3cret" not in each
     gate.open()
     scenario.wait("waits")
     repo.report()

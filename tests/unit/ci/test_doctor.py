@@ -11,7 +11,7 @@ import launcher
 from launcher.ci.doctor import Facts, findings, gitlab_checks
 from launcher.ci.forge import Check
 from launcher.ci.github import GitHub
-from launcher.cli.init_ci import ENGINES, WORKFLOW, Setup, pipeline_files, workflow
+from launcher.cli.init_ci import ENGINES, WORKFLOW, EngineChoice, Setup, pipeline_files, workflow
 from launcher.git import repository
 from launcher.plan.reconcile import Choices
 from tests.github.fake import REPOSITORY, FakeGitHub
@@ -57,7 +57,7 @@ class Checkout:
             if text is None:
                 path.unlink()
         git(self.folder, "add", "-A")
-        git(self.folder, "commit", "-qm", "change")
+        git(self.folder, "commit", "-qm", "change", "--allow-empty")
 
     def edit(self, old: str, new: str) -> None:
         """Replace a part of the workflow."""
@@ -146,7 +146,11 @@ def test_a_fault_of_a_set_up_on_github_is_named(checkout: Checkout, name: str) -
     assert detail in found[subject]
 
 
-def test_nothing_is_missing_on_github_with_the_workflow_that_init_writes(checkout: Checkout) -> None:
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+def test_nothing_is_missing_on_github_with_the_workflow_that_init_writes(
+    checkout: Checkout, engine: EngineChoice
+) -> None:
+    checkout.write({WORKFLOW: workflow(SETUP._replace(engine=engine))})
     assert checkout.missing() == {}
 
 
@@ -169,8 +173,8 @@ def fake() -> Iterator[FakeGitLab]:
         yield server
 
 
-def parsed() -> dict[str, Any]:
-    texts = pipeline_files(SETUP)
+def parsed(engine: EngineChoice = SETUP.engine) -> dict[str, Any]:
+    texts = pipeline_files(SETUP._replace(engine=engine))
     read = YAML(typ="safe", pure=True).load
     return {name: value for text in texts.values() for name, value in read(text).items()}
 
@@ -183,9 +187,12 @@ def states(fake: FakeGitLab, config: Mapping[str, Any], **more: Any) -> dict[str
     return {each.subject: each.state for each in every if each.state != "ok"}
 
 
-def test_nothing_is_missing_on_gitlab_with_the_pipeline_that_init_writes(fake: FakeGitLab) -> None:
-    assert states(fake, parsed()) == {}
-    facts = Facts([], {}, 0, None, {"a": parsed()})
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+def test_nothing_is_missing_on_gitlab_with_the_pipeline_that_init_writes(
+    fake: FakeGitLab, engine: EngineChoice
+) -> None:
+    assert states(fake, parsed(engine)) == {}
+    facts = Facts([], {}, 0, None, {"a": parsed(engine)})
     assert gitlab_checks(facts, client(fake), "main", SHA).requirement == REQUIREMENT
 
 

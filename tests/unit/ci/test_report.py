@@ -1,12 +1,14 @@
 """The comment that `ci report` writes."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from launcher.ci.forge import MOST_CHARACTERS
 from launcher.ci.report import EndedJob, comment_text
+from launcher.cli.ci_report import all_ended
 from launcher.inventory.outputs import ResultRow
 
 
@@ -26,6 +28,19 @@ def test_a_comment_is_cut_by_whole_jobs(count):
     fences = [line for line in text.splitlines() if line.startswith("````")]
     assert fences == ["````text", "````"] * (len(fences) // 2)
     assert len(fences) // 2 == text.count("<details>") == text.count("</details>") > 0
+
+
+@pytest.mark.parametrize(("scheduler", "has_ended"), [("local_docker", False), ("local_cwd", True)])
+def test_a_job_whose_engine_does_not_answer_has_not_ended(
+    scheduler: str, has_ended: bool, launcher_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is on record: the ledger is that of a runner that is new."""
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    warnings: list[str] = []
+    entry = {"job": "train", "attempt": 1, "handle": f"{scheduler}://default/train-1-k3fwx"}
+    (found,) = all_ended([entry], warnings.append, hides_output=True)
+    assert (found.state, found.has_ended) == ("unknown", has_ended)
+    assert len(warnings) == (not has_ended)
 
 
 def test_failed_jobs_come_first_and_only_they_show_output():

@@ -45,6 +45,8 @@ def test_without_a_command_the_overview_is_a_message_and_an_error(scenario):
     ("argv", "printed"),
     [
         (["aply"], "did you mean `apply`?"),
+        (["stop", "train"], "did you mean `launcher cancel APP`?"),
+        (["rerun", "train"], "did you mean `launcher apply FILE --rerun JOB`?"),
         (["--verison"], "--verison is not an option"),
         (["plan", "--jsn-into", "x"], "did you mean `--json-into`?"),
         (["plan", "--format", "jsno"], "did you mean `json`?"),

@@ -227,6 +227,16 @@ def test_an_interrupted_submission_is_resumed_under_its_approval() -> None:
     assert [(step.number, step.approval) for step in checked.steps] == [(1, "plan-1")]
 
 
+def test_a_reservation_that_never_became_an_attempt_has_not_used_an_approval_up() -> None:
+    """Its client was killed before it wrote the document, so the ledger does not know the attempt."""
+    empty = attempt(TRAIN, "reserved", digest="", document={})
+    checked = judge(plan([TRAIN], empty), [approval(plan([TRAIN]))])
+    assert checked.unapproved == ()
+    (step,) = checked.steps
+    assert (step.kind, step.number, step.approval) == ("create", 1, "plan-1")
+    assert step.why() == "attempt 1 was never started"
+
+
 def test_jobs_behind_a_held_job_are_held() -> None:
     behind = job("report", needs=(Need("eval"),))
     alone = job("alone")

@@ -332,6 +332,21 @@ def test_reasons_name_a_few_changed_needs_and_count_the_others() -> None:
         )
 
 
+def test_needs_that_have_changed_in_the_same_way_share_a_reason() -> None:
+    many = [job(f"b-{n}") for n in range(12)]
+    changed = [job(f"b-{n}", "changed") for n in range(5)]
+    total = job("sum", needs=need(*(each.key.job for each in many)))
+    stood_on = done(total, 1, *(on(each) for each in many))
+    made = step(plan([*changed, *many[5:], total], *map(done, many), stood_on), "sum")
+    assert made.why() == "needs_changed (b-0, b-1, b-2 and 2 more will run)"
+    again = [done(each, 2) for each in many]
+    made = step(plan([*many, total], *map(done, many), *again, stood_on), "sum")
+    assert made.why() == "needs_changed (b-0, b-1, b-2 and 9 more have run since: attempt 2)"
+    assert len(made.reasons) == 12
+    failed = [done(each, state="failed") for each in many]
+    assert "b-7: failed and 4 more)" in step(plan([*many, total], *failed), "sum").why()
+
+
 # Other state folders
 
 SHARED = {"home": "mine", "shared": ["local_docker"]}

@@ -1,1 +1,0 @@
-"""Real distributed training jobs of PyTorch: too large for the default test run."""
