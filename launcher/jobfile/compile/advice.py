@@ -141,15 +141,12 @@ def _further(value: Mapping[str, Any]) -> dict[str, Path]:
     }
 
 
-def advise(
-    job: JobFile | None, folder: str, problems: Collector, common: Collection[str] = frozenset()
-) -> None:
+def advise(job: JobFile, folder: str, problems: Collector, common: Collection[str] = frozenset()) -> None:
     """Note images without a pinned tag, literal secrets, and whole commands in place of a program.
     `common` names the fields that `defaults` has for all roles."""
-    if job is None:
-        return
-    written = (problems.document.value or {}).get("roles", {})
-    for name, role in job.roles.items():
+    given = (problems.document.value or {}).get("roles")
+    written = given if isinstance(given, dict) else {}  # of a wrong file, the job may have a stand-in
+    for name, role in ((name, role) for name, role in job.roles.items() if name in written):
         args = written[name].get("args")
         # Arguments as written, with their references, each with the argument before it.
         texts = [item if isinstance(item, str) else "" for item in args] if isinstance(args, list) else []
@@ -209,7 +206,8 @@ def _advise_unused(role: str, fields: Set[str], common: Collection[str], problem
     if "retry_delay" in own and "max_retries" not in fields:
         message = f"`retry_delay` of role `{role}` has no effect: without `max_retries` it is never restarted"
         label = f"add `{problems.entry('max_retries', 3)}`"
-        problems.add(("roles", role, "retry_delay"), "unused-field", message, at="key", label=label)
+        path, reads = ("roles", role, "retry_delay"), [("roles", role, "max_retries")]
+        problems.add(path, "unused-field", message, at="key", label=label, reads=reads)
 
 
 def _advise_names(role: str, spec: RoleSpec, problems: Collector) -> None:

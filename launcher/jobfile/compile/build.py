@@ -103,7 +103,7 @@ def _check_script(at: Path, role: Mapping[str, Any], problems: Collector) -> Non
     text, shell = role["run"], role.get("shell", "sh")
     words = text[2:].split("\n")[0].split() if isinstance(text, str) and text.startswith("#!") else []
     program = os.path.basename(words[words[0].endswith("/env") and len(words) > 1]) if words else ""
-    if program and program != shell:
+    if program and shell in (*_COMMANDS,) and program != shell:
         message = f"`{shell}` runs the script, and its first line names `{program}`"
         is_shell = program in _COMMANDS
         label = f"add `{problems.entry('shell', program)}`" if is_shell else "take the line away"
@@ -126,7 +126,7 @@ def build_component(
     if problems.is_assumed(_COMPONENT):
         return nothing
     # A component cannot be called with a placeholder.
-    is_called = not problems.holds_assumed(_ARGS) and not problems.holds_broken(_ARGS)
+    is_called = problems.is_sound(_ARGS)
     numbers = (path for path, value in leaves(job.args) if isinstance(value, bool | int | float))
     spelt = {path: _spelt((*_ARGS, *path), problems) for path in numbers}
     answer = calls.answer(Call(job.component or "", folder, job.args, spelt, is_called), root)
@@ -181,12 +181,11 @@ def build_app(job: JobFile, name: str, problems: Collector) -> AppDef:
     roles = [_role(key, role, job, problems) for key, role in job.roles.items()]
     app = AppDef(name=name, roles=roles, metadata=dict(job.metadata), output=job.output)
     for found in as_written(check_app(app), job):
-        if problems.holds_assumed(found.path[:2]) or problems.holds_broken(found.path):
-            continue  # a placeholder is part of the problem, or the problem was reported already
         code = "constraint" if found.path[-1:] == ("min_replicas",) else code_of(found)
         is_of_order = found.path[2:3] == ("depends_on",) and found.code != "constraint"
         at_key = is_of_order or found.code in ("missing-field", "unusable-name", "duplicate-role")
-        problems.add(found.path, code, found.message, at="key" if at_key else "value")
+        reads = (found.path, *found.reads)
+        problems.add(found.path, code, found.message, at="key" if at_key else "value", reads=reads)
     return app
 
 
@@ -202,8 +201,10 @@ def as_written(problems: Sequence[Problem], job: JobFile) -> Iterator[Problem]:
         match problem.path:
             case ("roles", name, "entrypoint" | "args", *_) if name in scripted:
                 yield problem._replace(path=("roles", name, "run"))
-            case ("roles", str(name), "resource", "capabilities", "gpu_type") if _says_gpu_type(name, job):
+            case ("roles", str(name), "resource", "capabilities", "gpu_type") if _says("gpu_type", name, job):
                 yield problem._replace(path=("roles", name, "resource", GPU_TYPE))
+            case ("roles", str(name), "resource", "memMB") if _says("memory", name, job):
+                yield problem._replace(path=("roles", name, "resource", "memory"))
             case ("roles", str(name), "depends_on", str(other)):
                 given = job.roles[name].depends_on if name in job.roles else {}
                 is_listed = isinstance(given, list) and other in given
@@ -213,9 +214,10 @@ def as_written(problems: Sequence[Problem], job: JobFile) -> Iterator[Problem]:
                 yield problem
 
 
-def _says_gpu_type(role: str, job: JobFile) -> bool:
+def _says(field: str, role: str, job: JobFile) -> bool:
+    """Whether a role has this field in `resource`."""
     resource = job.roles[role].resource if role in job.roles else None
-    return isinstance(resource, Resources) and resource.gpu_type is not None
+    return isinstance(resource, Resources) and getattr(resource, field) is not None
 
 
 def build_lifecycle(spec: LifecycleSpec) -> Lifecycle:

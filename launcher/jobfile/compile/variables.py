@@ -249,7 +249,8 @@ class _Variable:
         env = f", or set {spec.from_env} in the environment" if spec.from_env else ""
         label, hint = f"give it with `--var {name}=…`", f"or add a `default`{env}"
         message = f"variable `{name}` has no value"
-        self.problems.add(("vars", name), "unset-variable", message, at="key", label=label, hint=hint)
+        path: Path = ("vars", name)
+        self.problems.add(path, "unset-variable", message, at="key", label=label, hint=hint, reads=[path])
         return Value(None, "")
 
     def _default_text(self) -> str:

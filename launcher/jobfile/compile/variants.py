@@ -287,7 +287,7 @@ def check_names(
     first: dict[str, Combination] = {}
     for full, each in zip(names, made, strict=True):
         first.setdefault(full, each)
-    if problems.holds_assumed(_MATRIX):
+    if not problems.is_sound(_MATRIX):
         return [*first.values()]
     twin = next((pair for pair in zip(names, made, strict=True) if first[pair[0]] is not pair[1]), None)
     if twin is not None:

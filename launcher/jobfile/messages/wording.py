@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from launcher.jobfile.messages.collector import Collector, got, listing, place_name, show, suggest
@@ -14,10 +15,11 @@ from launcher.jobfile.messages.wording_fields import (
     ENV_RULE,
     bad_label,
     bad_name,
+    fields_meant,
     missing_field,
     unknown_field,
 )
-from launcher.jobfile.model.types import MOUNT_TYPES, VAR_TYPES
+from launcher.jobfile.model.types import MOUNT_TYPES, VAR_TYPES, VERSION, Model
 from launcher.jobfile.text.document import Path
 from launcher.specs.secret import is_sensitive, may_hold_secret
 
@@ -33,19 +35,63 @@ WANTED: Mapping[str, str] = {
 }
 
 
-def report(errors: list[ErrorDetails], value: Any, problems: Collector, below: Path = ()) -> list[Path]:
-    """Note pydantic's errors in `value`, whose path in the document is `below`; return their paths."""
-    wrong = []
+T = TypeVar("T", bound=Model)
+
+_STAND_INS: Mapping[str, Any] = {
+    "version": VERSION,
+    "name": "unnamed",
+    "roles": {"unnamed": {"entrypoint": "unknown"}},
+    "vars": {},
+}
+"""Valid values in place of required ones that are missing or wrong."""
+
+
+def validated(model: type[T], value: Any, problems: Collector, below: Path = ()) -> T:
+    """Return the model of a value, whose path in the document is `below`; note its faults.
+
+    A wrong value gives the model of its right parts, so that these are checked too. The other parts become
+    `assumed`, and so do the fields that an unknown key may mean.
+    """
+    given = value
+    while True:
+        try:
+            return model.model_validate(value)
+        except ValidationError as error:
+            errors = error.errors(include_url=False)
+        if value is given:
+            report(errors, value, problems, below)
+        wrong = value
+        for each in errors:
+            path, rest = _split(each["loc"], wrong)
+            path = path or rest
+            problems.assumed.add((*below, *path))
+            if each["type"] == "extra_forbidden":
+                problems.assumed.update(fields_meant((*below, *path), problems))
+            value = _without(value, path)
+            if len(path) == 1 and path[0] in _STAND_INS and path[0] in model.model_fields:
+                value[path[0]] = _STAND_INS[path[0]]
+
+
+def _without(value: Any, path: Path) -> dict[str, Any]:
+    """Return a copy of a mapping without the entry at a path; a list counts as a whole."""
+    if not path:
+        return {}
+    inner = value.get(path[0])
+    if len(path) > 1 and isinstance(inner, dict):
+        return {**value, str(path[0]): _without(inner, path[1:])}
+    return {key: each for key, each in value.items() if key != path[0]}
+
+
+def report(errors: list[ErrorDetails], value: Any, problems: Collector, below: Path = ()) -> None:
+    """Note pydantic's errors in `value`, whose path in the document is `below`."""
     for error in errors:
         path, rest = _split(error["loc"], value)
         kind = error["type"]
         full = (*below, *path)
-        wrong.append((*full, *rest) if kind == "missing" else full)
         is_key = "[key]" in error["loc"]
         if problems.is_assumed(full) and kind not in WANTED and not is_key:
             continue  # only the type of the error is known
         _say(kind, full, rest, is_key, error, problems)
-    return wrong
 
 
 def _split(loc: tuple[str | int, ...], value: Any) -> tuple[Path, Path]:

@@ -162,6 +162,17 @@ def _misspelt(path: Path, field: str, problems: Collector) -> str | None:
     return next((key for key in unknown if _may_be(path, key, mapping[key], field)), None)
 
 
+def fields_meant(path: Path, problems: Collector) -> list[Path]:
+    """Return the absent fields that the unknown key at a path may mean, with their paths."""
+    above, key = path[:-1], str(path[-1])
+    mapping = _value_at(above, problems.document.value)
+    return [
+        (*above, field)
+        for field in fields_at(above)
+        if field not in mapping and _may_be(above, key, mapping[key], field)
+    ]
+
+
 def _may_be(path: Path, key: str, value: Any, field: str) -> bool:
     """Whether an unknown key of the mapping at `path` may be a misspelling of the field."""
     word = word_for(path, key, value)
@@ -360,13 +371,12 @@ def _value_at(path: Path, value: Any) -> Any:
 
 def bad_name(path: Path, name: str, problems: Collector) -> None:
     """Note a key that is unusable as a name."""
-    if path[:-1] == ("roles",):
-        found = elsewhere(("roles",), name)
-        if found is not None:
-            label, hint = _belongs(("roles",), name, found, problems)
-            problems.add(path, "unknown-field", f"`{name}` is no role", at="key", label=label, hint=hint)
-            problems.broken.add(path)
-            return
+    found = elsewhere(path[:-1], name) if path[:-1] == ("roles",) else None
+    if found is not None:
+        label, hint = _belongs(("roles",), name, found, problems)
+        problems.add(path, "unknown-field", f"`{name}` is no role", at="key", label=label, hint=hint)
+        problems.broken.add(path)
+    elif path[-2:-1] in (("roles",), ("depends_on",)):
         bad_label(path, name, "role", problems, at_key=True)
     elif path[:-1] == ("vars",):
         hint = "letters, digits, `_` and `-`, a letter first"
