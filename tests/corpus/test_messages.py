@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -41,8 +41,8 @@ class Case(NamedTuple):
     text: str
     messages: tuple[str, ...]
 
-    def compiled(self, folder: Path) -> Compiled:
-        """Write the files into an empty folder, and compile them."""
+    def compiled(self, folder: Path, environ: Mapping[str, str] | None = None, **options: Any) -> Compiled:
+        """Write the files into an empty folder, and compile them with options of `compile_files`."""
         name = f"job.launcher.{'toml' if self.place == 'toml' else 'yaml'}"
         if self.place == "files":
             git(folder, "init", "-q")
@@ -52,8 +52,8 @@ class Case(NamedTuple):
             (folder / name).write_text(ROLE + re.sub("(?m)^(?=.)", "    ", self.text))
         else:
             (folder / name).write_text(HEAD + self.text + ROLES if self.place == "job" else self.text)
-        environment = Environment(schedulers=SCHEDULERS, cwd=str(folder), environ={})
-        return compile_files([name], environment=environment)
+        environment = Environment(schedulers=SCHEDULERS, cwd=str(folder), environ=environ or {})
+        return compile_files([name], environment=environment, **options)
 
     def said(self, found: Sequence[Diagnostic]) -> tuple[str, ...]:
         """Return diagnostics as the lines of a case."""

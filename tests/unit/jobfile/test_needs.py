@@ -31,40 +31,9 @@ def needs_of(found: Compiled) -> dict[str, list[str]]:
     return {each.key.job: [need.job for need in each.needs] for each in found.launches}
 
 
-@pytest.mark.parametrize(
-    ("given", "needs"),
-    [
-        ("[]", ()),
-        ("{}", ()),
-        ("[prepare]", (Need("prepare"),)),
-        ("[train, prepare]", (Need("prepare"), Need("train"))),
-        ('["3", 2026-01-02]', (Need("2026-01-02"), Need("3"))),
-        ("{prepare: {}}", (Need("prepare"),)),
-        ("{prepare: null}", (Need("prepare"),)),
-        ("{prepare: , train: {rerun: never}}", (Need("prepare"), Need("train", rerun=False))),
-        ("{prepare: {x-why: order alone, rerun: never}}", (Need("prepare", rerun=False),)),
-    ],
-)
-def test_needs_may_be_a_list_or_a_mapping(tmp_path: Path, given: str, needs: tuple[Need, ...]) -> None:
-    assert launch(tmp_path, f"{HEAD}needs: {given}\n{ROLES}").needs == needs
-
-
 def test_needs_do_not_change_the_digest_of_a_job(tmp_path: Path) -> None:
     texts = [HEAD + more + ROLES for more in ("", "needs: [prepare]\n", "needs: {train: {rerun: never}}\n")]
     assert len({digest(document(launch(tmp_path, text))) for text in texts}) == 1
-
-
-def test_anchors_and_merge_keys_work(tmp_path: Path) -> None:
-    text = HEAD + "x-all: &all {a: {rerun: never}, b: }\nneeds: {<<: *all, c: {}}\n" + ROLES
-    assert launch(tmp_path, text).needs == (Need("a", rerun=False), Need("b"), Need("c"))
-
-
-def test_targets_overlay_needs_as_they_overlay_other_fields(tmp_path: Path) -> None:
-    text = HEAD + "needs: {a: {rerun: never}, b: {}}\n" + ROLES + "targets:\n"
-    text += "  more: {needs: {c: {}, a: {rerun: null}}}\n  less: {needs: {b: null}}\n  other: {needs: [d]}\n"
-    assert launch(tmp_path, text, target="more").needs == (Need("a"), Need("b"), Need("c"))
-    assert launch(tmp_path, text, target="less").needs == (Need("a", rerun=False),)
-    assert launch(tmp_path, text, target="other").needs == (Need("d"),)
 
 
 def test_references_are_slugged_as_the_names_of_matrix_jobs_are(tmp_path: Path) -> None:
@@ -84,29 +53,6 @@ def test_a_name_that_is_too_long_is_cut_as_the_matrix_cuts_it(tmp_path: Path) ->
     keyed = launches(tmp_path, f"{HEAD}needs: {{{name}-$<matrix.a>-$<matrix.b>: }}\n{axes}{ROLES}")
     assert [each.needs[0].job for each in listed.values()] == [*train]
     assert [each.needs for each in keyed.values()] == [each.needs for each in listed.values()]
-
-
-@pytest.mark.parametrize(
-    ("text", "variable", "name"),
-    [
-        ("$<var.which>", "prepare-data", "prepare-data"),
-        ("x-$<var.which>", "prepare-data", "x-prepare-data"),
-        ("x-$<var.rate>", "0", "x-0p5"),
-        ("$<job.name>-x", "0", "job-x"),
-        ("x-$<target.name>", "0", "x-default"),
-        ("x-$<job.project>", "0", "x-default"),
-    ],
-)
-@pytest.mark.parametrize("form", ["[%s]", "{%s: {}}"])
-def test_a_value_that_is_no_axis_stands_unchanged_in_the_name_of_a_need(tmp_path, text, variable, name, form):
-    head = HEAD + "vars: {which: {type: str}, rate: {type: float, default: 0.50}}\n"
-    found = launch(
-        tmp_path,
-        f"{head}needs: {form % text}\n{ROLES}",
-        variables={"which": variable},
-        name="x.launcher.yaml",
-    )
-    assert found.needs == (Need(name),)
 
 
 def test_a_need_whose_name_holds_a_placeholder_is_left_out(tmp_path: Path) -> None:

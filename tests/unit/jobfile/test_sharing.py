@@ -87,50 +87,6 @@ def test_layers_of_a_job_file_merge_lowest_first(repository: Path, case: str, ki
     assert {key: made.get(key) for key in given["gives"]} == given["gives"]
 
 
-NUMBERS = """\
-== base.launcher.yaml
-version: 1
-abstract: true
-defaults: {role: {env: {V: 3.10, T: yes, H: 0x1F, N: 1e3}}}
-== base.launcher.toml
-version = 1
-abstract = true
-defaults.role.env = {V = 3.10, T = true, H = 0x1F, N = 1e3}
-== a/job.launcher.toml
-version = 1
-name = "of-yaml"
-extends = "../base.launcher.yaml"
-roles.main = {entrypoint = "x", args = [2.50, true], env = {OWN = 1_000}}
-== b/job.launcher.yaml
-version: 1
-name: of-toml
-extends: ../base.launcher.toml
-roles: {main: {entrypoint: x, args: [2.50, true], env: {OWN: 1.0}}}
-"""
-
-
-def test_numbers_of_every_layer_are_taken_as_written_there(repository: Path) -> None:
-    write(repository, NUMBERS)
-    made = launches(repository)
-    env = made["of-yaml"].app.roles[0].env
-    assert env == {"V": "3.10", "T": "yes", "H": "0x1F", "N": "1e3", "OWN": "1_000"}
-    assert made["of-toml"].app.roles[0].env == {
-        "V": "3.10",
-        "T": "true",
-        "H": "0x1F",
-        "N": "1e3",
-        "OWN": "1.0",
-    }
-    assert [each.app.roles[0].args for each in made.values()] == [["2.50", "true"]] * 2
-
-
-def test_null_removes_a_value_of_the_parent_file(repository: Path) -> None:
-    text = "== base.launcher.toml\nversion = 1\nabstract = true\ntimeout = '1h'\n"
-    text += "== job.launcher.yaml\nversion: 1\nname: job\nextends: base.launcher.toml\ntimeout: null\n"
-    write(repository, text + "roles: {main: {entrypoint: x}}\n")
-    assert launches(repository)["job"].timeout_s is None
-
-
 RELATIVE = """\
 == shared/base.launcher.yaml
 version: 1
@@ -241,22 +197,6 @@ def test_an_abstract_file_is_no_job(repository: Path) -> None:
     assert compiled(repository, "base.launcher.yaml", placeholders=True).diagnostics == ()
 
 
-def test_a_parent_may_lack_what_its_children_add(repository: Path) -> None:
-    base = f"{BASE}inputs: [only/there.txt]\nworkspace: only\nneeds: [first]\n"
-    base += "defaults: {role: {args: [$<var.of-the-child>, $<matrix.lr>]}}\n"
-    child = "== jobs/job.launcher.yaml\nversion: 1\nname: job\nextends: ../base.launcher.yaml\n"
-    child += f"vars: {{of-the-child: {{type: int, default: 1}}}}\nmatrix: {{lr: [1]}}\n{ROLE}"
-    write(repository, f"{base}{child}== jobs/only/there.txt\n1\n{JOB.replace('job', 'first')}{ROLE}")
-    assert [*launches(repository)] == ["first", "job-1"]
-
-
-def test_a_job_may_be_a_parent_and_its_children_need_names_of_their_own(repository: Path) -> None:
-    child = "== other.launcher.yaml\nversion: 1\nname: other\nextends: job.launcher.yaml\ntimeout: 1m\n"
-    write(repository, f"{JOB}{ROLE}{child}")
-    made = launches(repository)
-    assert {name: launch.timeout_s for name, launch in made.items()} == {"job": None, "other": 60}
-
-
 @pytest.mark.parametrize("where", ["base.launcher.yaml", "launcher.toml"])
 def test_components_and_the_environment_may_be_refused_in_every_layer(repository: Path, where: str) -> None:
     if where == "launcher.toml":
@@ -281,46 +221,6 @@ def test_a_component_of_a_parent_is_beside_the_job_file(repository: Path) -> Non
 
 
 # Several jobs in one file
-
-SEVERAL = """\
-== jobs.launcher.yaml
-version: 1
-project: lab
-timeout: 1h
-scheduler: local_dir
-vars: {v: {type: int, default: 1}}
-defaults: {role: {image: i, entrypoint: x}}
-targets: {dev: {timeout: 1m}}
-jobs:
-  a: {roles: {main: {args: [$<var.v>, $<job.name>]}}, targets: {more: {}}}
-  b:
-    project: other
-    timeout: 2h
-    vars: {v: {default: 2}}
-    needs: [c]
-    roles: {main: {args: [$<var.v>]}}
-  c: {project: other, matrix: {lr: [1, 2]}, roles: {main: {args: [$<matrix.lr>]}}}
-"""
-
-
-def test_fields_beside_jobs_apply_to_each_job(repository: Path) -> None:
-    write(repository, SEVERAL)
-    made = {str(launch.key): launch for launch in compiled(repository).launches}
-    shown = {key: (flat(launch)["args"], launch.timeout_s, launch.scheduler) for key, launch in made.items()}
-    assert list(shown.values()) == [
-        (["1", "a"], 3600, "local_dir"),
-        (["2"], 7200, "local_dir"),
-        (["1"], 3600, "local_dir"),
-        (["2"], 3600, "local_dir"),
-    ]
-    assert {launch.key.project for launch in made.values()} == {"lab", "other"}
-    assert [need.job for launch in made.values() for need in launch.needs] == ["c-1", "c-2"]
-
-
-def test_the_targets_of_one_job_do_not_apply_to_the_others(repository: Path) -> None:
-    write(repository, SEVERAL)
-    assert [launch.timeout_s for launch in compiled(repository, target="dev").launches] == [60, 60, 60, 60]
-    assert [launch.key.job for launch in compiled(repository, target="more").launches] == ["a"]
 
 
 @pytest.mark.parametrize("kind", ["yaml", "toml"])
@@ -398,41 +298,11 @@ def test_a_target_that_leaves_no_file_is_an_error(repository: Path) -> None:
     assert result.launches == ()
 
 
-def test_a_target_of_the_project_that_no_file_names_invalidates_no_file(repository: Path) -> None:
-    wrong = PROJECT.replace('cfg = {partition = "p"}', "cfg = {partition = 3, x = 1}\nmatrix = 3")
-    write(repository, f"{wrong}{JOB}{ROLE}")
-    assert [*launches(repository)] == ["job"]
-
-
 def test_variables_of_the_project_are_neither_missed_nor_warned_of(repository: Path) -> None:
     write(repository, f"{PROJECT}{JOB}{ROLE}")
     assert launches(repository, variables={"unused": "given"})["job"].key.job == "job"
     write(repository, f"{JOB}roles: {{main: {{entrypoint: $<var.unused>}}}}\n")
     assert [found.code for found in compiled(repository).errors] == ["unset-variable"]
-
-
-def test_the_nearest_launcher_toml_alone_counts(repository: Path) -> None:
-    write(
-        repository,
-        "== launcher.toml\ndefaults.timeout = '1h'\n== jobs/launcher.toml\ndefaults.metadata.a = 'b'\n",
-    )
-    write(
-        repository,
-        f"{JOB}{ROLE}" + JOB.replace("== job", "== jobs/job").replace("name: job", "name: deep") + ROLE,
-    )
-    made = launches(repository)
-    assert (made["job"].timeout_s, made["deep"].timeout_s) == (3600, None)
-    assert made["deep"].app.metadata == {"a": "b"}
-
-
-def test_a_parent_in_another_folder_uses_the_launcher_toml_of_the_job_file(repository: Path) -> None:
-    write(
-        repository,
-        "== launcher.toml\ndefaults.timeout = '1h'\n== jobs/launcher.toml\ndefaults.timeout = '2h'\n",
-    )
-    child = JOB.replace("== job", "== jobs/job") + f"extends: ../base.launcher.yaml\n{ROLE}"
-    write(repository, f"{BASE}metadata: {{a: b}}\n{child}")
-    assert launches(repository)["job"].timeout_s == 7200
 
 
 @pytest.mark.parametrize(
