@@ -12,7 +12,7 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, replace
 from launcher.errors import JobFileError
 from launcher.specs.secret import is_sensitive
 from launcher.text import paint, printable, width, wrapped
@@ -306,8 +306,15 @@ def of_whole_file(file: str, code: str, message: str, hint: str = "") -> Diagnos
 
 
 def render(diagnostics: Iterable[Diagnostic], *, color: bool = False, columns: int | None = None) -> str:
-    """All diagnostics as text, an empty line between them, without a trailing newline."""
-    return "\n\n".join(each.render(color=color, columns=columns) for each in diagnostics)
+    """All diagnostics as text, an empty line between them, without a trailing newline.
+
+    Help that an earlier one has word for word is left out beside a label.
+    """
+    given, said = [*diagnostics], set[str]()
+    for place, each in enumerate(given):
+        given[place] = replace(each, hint="") if each.label and each.hint in said else each
+        said.add(each.hint)
+    return "\n\n".join(each.render(color=color, columns=columns) for each in given)
 
 
 def in_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:

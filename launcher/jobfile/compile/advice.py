@@ -71,6 +71,9 @@ def _advise_characters(path: Path, text: str, problems: Collector) -> None:
     if _looks_quoted(text):
         message = "these are typographic quotes, and part of the value"
         problems.add(path, "lookalike-character", message, label="write plain ones: \" or '")
+    elif re.match(r"[–—−][\w–—−]", text):
+        message = f"the value begins with a typographic dash, U+{ord(text[0]):04X}, and no hyphen"
+        problems.add(path, "lookalike-character", message, label="write `-` or `--`")
     elif text.strip(BLANKS) != text:
         char, where = (text[0], "begins") if text[0] in BLANKS else (text[-1], "ends")
         message = f"the value {where} with a {blank_name(char)}, which is part of it"

@@ -316,7 +316,8 @@ class _Variable:
         if wrong:
             message = f"the default of variable `{self.name}` is {show(default)}, {wrong}"
             label = suggest(str(default), map(str, self.choices))
-            self.problems.add((*path, "default"), code, message, label=label)
+            reads = [(*path, "choices")]
+            self.problems.add((*path, "default"), code, message, label=label, reads=reads)
 
     def _placeholder(self) -> Any:
         """A value of the right type that the definition allows."""

@@ -121,6 +121,8 @@ class Variants:
                 self.problems.add(path, "invalid-name", message, at="key", label="give it another name")
             elif not re.fullmatch(LABEL[1:-1], name):
                 bad_label(path, name, "target", self.problems, at_key=True)
+                if isinstance(overlay, dict):
+                    self._check_overlay(path, overlay)
             elif not isinstance(overlay, dict):
                 example = self.problems.written({"scheduler": DEFAULT_SCHEDULER})
                 self._wrong(path, overlay, f"what differs in it, such as {example}")

@@ -45,6 +45,9 @@ _STAND_INS: Mapping[str, Any] = {
 }
 """Valid values in place of required ones that are missing or wrong."""
 
+_ITEM = "unknown"
+"""A text in place of a wrong item of a list, so that the others keep their places."""
+
 
 def validated(model: type[T], value: Any, problems: Collector, below: Path = ()) -> T:
     """Return the model of a value, whose path in the document is `below`; note its faults.
@@ -73,13 +76,18 @@ def validated(model: type[T], value: Any, problems: Collector, below: Path = ())
 
 
 def _without(value: Any, path: Path) -> dict[str, Any]:
-    """Return a copy of a mapping without the entry at a path; a list counts as a whole."""
+    """Return a copy of a mapping without the entry at a path.
+
+    A wrong item of a list becomes a text; where the list takes none, it goes as a whole.
+    """
     if not path:
         return {}
-    inner = value.get(path[0])
+    key, at, inner = path[0], path[-1], value.get(path[0])
     if len(path) > 1 and isinstance(inner, dict):
-        return {**value, str(path[0]): _without(inner, path[1:])}
-    return {key: each for key, each in value.items() if key != path[0]}
+        return {**value, str(key): _without(inner, path[1:])}
+    if len(path) == 2 and isinstance(inner, list) and isinstance(at, int) and inner[at] != _ITEM:
+        return {**value, str(key): [*inner[:at], _ITEM, *inner[at + 1 :]]}
+    return {name: each for name, each in value.items() if name != key}
 
 
 def report(errors: list[ErrorDetails], value: Any, problems: Collector, below: Path = ()) -> None:

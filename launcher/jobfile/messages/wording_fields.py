@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any
+from unicodedata import normalize
 
 from launcher.jobfile.messages.collector import Collector, listing, nearest, place_name, suggest
 from launcher.jobfile.messages.foreign import Word, kind_of, near_word_for, word_for
@@ -406,6 +407,7 @@ def label_like(name: str) -> str:
     parts = re.split(r"(\$<[\w.-]+>)", name)
     if any("$" in part for part in parts[::2]):
         return ""
-    parts[::2] = (re.sub(r"[^a-z0-9]+", "-", part.lower()) for part in parts[::2])
+    plain = (re.sub("[\u0300-\u036f]", "", normalize("NFKD", part)) for part in parts[::2])
+    parts[::2] = (re.sub(r"[^a-z0-9]+", "-", part.lower()) for part in plain)
     kept = "".join(parts).strip("-")
     return kept if len(parts) > 1 else kept[:63].rstrip("-")

@@ -97,6 +97,15 @@ def test_help_and_source_fit_a_narrow_terminal_and_text_to_copy_stays_whole() ->
     )
 
 
+def test_help_is_said_once_beside_labels() -> None:
+    one, other = (
+        at("a: b\nc: d\n", "b", label="x", hint="units: s"),
+        at("a: b\nc: d\n", "d", label="y", hint="units: s"),
+    )
+    assert render([one, other]).count("units: s") == 1
+    assert render([one, at("a: b\nc: d\n", "d", hint="units: s")]).count("units: s") == 2
+
+
 def test_a_range_over_lines_is_marked_to_the_end_of_the_first() -> None:
     shown = at("a: [1,\n  2]\n", "[1,\n  2]").render().splitlines()
     assert shown[-1].count("^") == 3
