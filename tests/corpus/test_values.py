@@ -2,9 +2,8 @@
 
 The notation is that of `messages` (`test_messages.py`), with lines `> FIELD: VALUE` for the launches. FIELD
 is one of `FACTS`, of a launch or of its first role, and goes on with dots: `resource.memMB`, `roles.b.image`.
-VALUE is YAML: for several launches a list, in their order. Behind PLACE may stand `target=NAME`, `NAME=VALUE`
-for variables and `$NAME=VALUE` for the environment. Each line `| INPUT => VALUE` makes a case of its own:
-INPUT is in the text at `%s`, VALUE in the values.
+VALUE is YAML: for several launches a list, in their order. Each line `| INPUT => VALUE` makes a case of its
+own: INPUT is in the text at `%s`, VALUE in the values.
 """
 
 from __future__ import annotations
@@ -73,11 +72,7 @@ def cases() -> Iterator[object]:
 
 @pytest.mark.parametrize(("case", "wanted"), [*cases()])
 def test_a_job_file_has_exactly_its_values(tmp_path: Path, case: Case, wanted: list[tuple[str, str]]) -> None:
-    place, *words = case.place.split()
-    given = dict(word.split("=", 1) for word in words)
-    target = given.pop("target", None)
-    environ = {name[1:]: given.pop(name) for name in [*given] if name.startswith("$")}
-    result = case._replace(place=place).compiled(tmp_path, environ, target=target, variables=given)
+    result = case.compiled(tmp_path)
     assert result.errors == (), render(result.errors)
     values = {path: [found(launch, path) for launch in result.launches] for path, _ in wanted}
     yaml = YAML(typ="safe", pure=True)

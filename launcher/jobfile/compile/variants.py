@@ -225,10 +225,16 @@ def chosen_target(
     if asked is not None:
         if asked != DEFAULT_TARGET and asked not in targets:
             message = f"the file declares no target `{asked}`"
-            otherwise = "it declares no target at all: leave --target out"
+            label, otherwise = "", "it declares no target at all: leave --target out"
+            if asked in ((home.config.shared and home.config.shared.value) or {}).get("targets", ()):
+                entry = lacking.entry(asked, {}) if targets else lacking.entry("targets", [asked])
+                label, otherwise = f"add `{entry}`: launcher.toml has it", ""
             is_own = lacking.document.key_range(path).source is lacking.document.source
             at = path if is_own else ("name",)
-            lacking.unknown(at, "unknown-target", message, asked, targets, "targets", otherwise=otherwise)
+            title = "targets"
+            lacking.unknown(
+                at, "unknown-target", message, asked, targets, title, label=label, otherwise=otherwise
+            )
         return asked
     usual = home.config.target
     if usual is None or usual == DEFAULT_TARGET or not targets:

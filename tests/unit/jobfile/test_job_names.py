@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from launcher.jobfile import Compiled, Environment, compile_files
 from launcher.jobfile.compile.matrix import MAX_NAME
 from launcher.jobfile.model.types import LABEL
@@ -42,24 +40,6 @@ def test_no_message_has_a_value_under_a_name_of_secrets(tmp_path: Path) -> None:
 def compiled(folder: Path, *files: str) -> Compiled:
     environment = Environment(schedulers=SCHEDULERS, cwd=str(folder), environ={})
     return compile_files(files or ["."], environment=environment)
-
-
-def needs_of(found: Compiled, job: str) -> list[str]:
-    return next([need.job for need in each.needs] for each in found.launches if each.key.job == job)
-
-
-@pytest.mark.parametrize("given", [(), ("report.launcher.yaml",)])
-def test_the_group_among_needs_means_all_of_its_jobs_in_this_and_other_files(tmp_path: Path, given) -> None:
-    (tmp_path / "launcher.toml").write_text('project = "p"\n')
-    pattern = text("$<matrix.b>-$<matrix.a>", "{group: fit, a: [1, 2], include: [{b: x}]}")
-    (tmp_path / "fit.launcher.yaml").write_text(pattern)
-    report = "version: 1\nname: report\nneeds: [fit]\nroles: {main: {entrypoint: x}}\n"
-    (tmp_path / "report.launcher.yaml").write_text(report)
-    found = compiled(tmp_path, *given)
-    assert found.errors == ()
-    assert needs_of(found, "report") == ["x-1", "x-2"]
-    (tmp_path / "report.launcher.yaml").write_text(report.replace("[fit]", "[x-2]"))
-    assert needs_of(compiled(tmp_path, *given), "report") == ["x-2"]
 
 
 def test_names_that_variables_decide_are_not_known_from_another_file(tmp_path: Path) -> None:

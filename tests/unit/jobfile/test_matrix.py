@@ -77,6 +77,14 @@ def test_a_matrix_that_exclude_cuts_below_the_limit_is_accepted(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("most_256")
+def test_items_without_axes_count_towards_the_limit(tmp_path: Path) -> None:
+    items = ", ".join(f"{{a: {number}}}" for number in range(257))
+    head = HEAD.replace("job", "job-$<matrix.a>") + ROLE
+    [line] = lines(compile_text(tmp_path, f"{head}matrix: {{group: jobs, include: [{items}]}}\n"))
+    assert "makes 257 jobs" in line
+
+
+@pytest.mark.usefixtures("most_256")
 @pytest.mark.parametrize(
     ("axes", "wording"),
     [
@@ -124,3 +132,34 @@ def test_the_values_of_a_matrix_do_not_count_as_text_of_each_job(tmp_path):
     values = ", ".join(f"'{number:050}'" for number in range(2_000))
     text = f"{HEAD}matrix: {{n: [{values}]}}\nroles: {{main: {{entrypoint: 'true'}}}}\n"
     assert len(launches(tmp_path, text)) == 2_000
+
+
+WHOLE = "roles: {main: {entrypoint: x, args: ['$<matrix.a>/$<matrix.b>/$<matrix.n>']}}\n"
+
+
+def test_the_advice_for_a_value_that_a_job_lacks_works(tmp_path: Path) -> None:
+    matrix = "{a: [1, 2], b: [x, y], include: [{n: 1, b: y}]}"
+    for _ in range(3):
+        compiled = compile_text(tmp_path, f"{HEAD}{WHOLE}matrix: {matrix}\n")
+        if not compiled.errors:
+            break
+        item = compiled.diagnostics[0].label.split("`")[3].replace("…", "2")
+        matrix = matrix.replace("include: [", f"include: [{item}, ")
+    made = launches(tmp_path, f"{HEAD}{WHOLE}matrix: {matrix}\n")
+    assert [each.app.roles[0].args[0] for each in made.values()] == ["1/x/2", "1/y/1", "2/x/2", "2/y/1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "matrix"),
+    [
+        ("job", "{a: [$<var.x>, $<var.y>]}"),
+        ("job", "{a: [2, 3], exclude: [{a: $<var.x>}]}"),
+        ("job", "{a: [2, 3], include: [{a: $<var.x>, n: 1}, {a: $<var.y>}]}"),
+        ("job-$<matrix.n>", "{group: job, include: [{n: $<var.x>}, {n: $<var.y>}]}"),
+    ],
+)
+def test_values_that_are_not_known_yet_cause_no_diagnostic(tmp_path: Path, name, matrix):
+    head = f"version: 1\nname: {name}\nvars: {{x: {{type: int}}, y: {{type: int}}}}\n"
+    text = f"{head}roles: {{main: {{entrypoint: x}}}}\nmatrix: {matrix}\n"
+    found = compile_text(tmp_path, text, placeholders=True).diagnostics
+    assert [each.message for each in found if each.code != "unused-variable"] == []

@@ -71,22 +71,6 @@ def test_a_job_may_have_a_thousand_needs(tmp_path: Path) -> None:
 # The meaning of names
 
 
-def test_the_name_of_a_matrix_means_all_of_its_jobs(tmp_path: Path) -> None:
-    job(tmp_path, "train", "matrix: {lr: [0.1, 0.01]}")
-    job(tmp_path, "report", "needs: {train: {rerun: never}, train-0p1: {}, prepare: {}}")
-    found = compiled(tmp_path)
-    assert needs_of(found)["report"] == ["prepare", "train-0p01", "train-0p1"]
-    report = next(each for each in found.launches if each.key.job == "report")
-    assert report.needs == (Need("prepare"), Need("train-0p01", rerun=False), Need("train-0p1"))
-
-
-def test_the_name_of_a_job_takes_precedence_over_the_name_of_a_matrix(tmp_path: Path) -> None:
-    job(tmp_path / "a", "train", "matrix: {lr: [1, 2]}")
-    job(tmp_path / "b", "train")
-    job(tmp_path, "report", "needs: [train]")
-    assert needs_of(compiled(tmp_path))["report"] == ["train"]
-
-
 def test_a_need_means_a_job_of_the_same_project_and_target(tmp_path: Path) -> None:
     job(tmp_path, "train", "project: other\nmatrix: {lr: [1, 2]}")
     job(tmp_path, "report", "needs: [train]")
@@ -111,20 +95,6 @@ def test_a_long_circle_is_shortened(tmp_path: Path) -> None:
 def warned(folder: Path, *names: str) -> list[tuple[str, str, str]]:
     found = compiled(folder, *names, neighbours=True).diagnostics
     return [(each.code, each.message.rpartition(" ")[2], each.label) for each in found]
-
-
-def test_validate_warns_of_a_name_that_the_project_does_not_declare(tmp_path: Path) -> None:
-    (tmp_path / "launcher.toml").write_text('project = "vision"\n')
-    job(tmp_path / "data", "prepare")
-    job(tmp_path / "train", "train", "matrix: {lr: [0.1, $<var.lr>]}\nvars: {lr: {type: float}}")
-    job(tmp_path / "other", "report", "project: other")
-    needs = "[prepare, train, train-0p1, train-7, prepair, report, main]"
-    path = job(tmp_path / "eval", "evaluate", f"needs: {needs}")
-    assert warned(tmp_path, str(path)) == [
-        ("unknown-need", "`prepair`", "did you mean `prepare`?"),
-        ("unknown-need", "`report`", ""),
-        ("unknown-need", "`main`", "it is a role of this job: roles wait for each other with `depends_on`"),
-    ]
 
 
 def test_broken_neighbours_declare_the_names_that_can_be_read(tmp_path: Path) -> None:
@@ -155,19 +125,6 @@ def test_a_component_of_a_neighbour_does_not_run(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-def test_the_jobs_of_a_matrix_have_one_warning(tmp_path: Path) -> None:
-    job(tmp_path, "evaluate", "matrix: {n: {range: [0, 256]}}\nneeds: [prepare, x-$<matrix.n>]")
-    assert warned(tmp_path, "evaluate.launcher.yaml") == [
-        ("unknown-need", "`prepare`", ""),
-        ("unknown-need", "`x-0`", ""),
-    ]
-
-
-def test_commands_other_than_validate_do_not_warn_of_undeclared_names(tmp_path: Path) -> None:
-    job(tmp_path, "evaluate", "needs: [prepare]")
-    assert compiled(tmp_path).diagnostics == ()
-
-
 def test_a_file_elsewhere_that_declares_a_job_is_named(tmp_path: Path) -> None:
     (tmp_path / "launcher.toml").write_text("")
     job(tmp_path / "a", "prepare")
@@ -188,15 +145,6 @@ def project(folder: Path) -> Path:
     """Return a folder of a project: what its job files declare is known to all of them."""
     (folder / "launcher.toml").write_text("")
     return folder
-
-
-def test_a_matrix_elsewhere_stands_for_its_jobs(tmp_path: Path) -> None:
-    job(project(tmp_path) / "a", "prepare")
-    job(tmp_path / "a", "train", "matrix: {n: [1, 2]}")
-    needs = "needs: {train-2: {}, train: {rerun: never}, prepare: {}, no: {}}"
-    [found] = compile_files([str(job(tmp_path / "b", "evaluate", needs))]).launches
-    assert found.needs == (Need("no"), Need("prepare"), Need("train-1", rerun=False), Need("train-2"))
-    assert found.unresolved == {}
 
 
 def test_a_need_is_the_same_whichever_files_are_given(tmp_path: Path) -> None:
@@ -225,12 +173,6 @@ def test_values_from_files_and_from_the_environment_count_for_matrices_elsewhere
 def test_load_job_resolves_a_need_to_the_jobs_of_a_matrix_in_another_file(tmp_path: Path) -> None:
     job(project(tmp_path), "train", "matrix: {n: [1, 2]}")
     assert load_job(job(tmp_path, "sum", "needs: [train]")).needs == (Need("train-1"), Need("train-2"))
-
-
-def test_a_need_is_the_job_of_its_name_rather_than_a_matrix_of_that_name(tmp_path: Path) -> None:
-    job(project(tmp_path) / "a", "train", "matrix: {n: [1, 2]}")
-    job(tmp_path / "b", "train")
-    assert load_job(job(tmp_path, "sum", "needs: [train]")).needs == (Need("train"),)
 
 
 @pytest.mark.parametrize(

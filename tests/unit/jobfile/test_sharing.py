@@ -20,9 +20,7 @@ from tests.unit.jobfile.folders import (
     BASE_TOML,
     CHILD,
     JOB,
-    JOBS,
     ROLE,
-    TWO,
     compiled,
     launches,
     places,
@@ -242,29 +240,6 @@ def test_a_job_has_the_digest_that_it_has_in_a_file_of_its_own(repository: Path,
         assert digest(document(several[name])) == digest(document(apart[name]))
 
 
-def test_a_circle_of_two_jobs_does_not_invalidate_the_third_job(repository: Path) -> None:
-    role = ROLE.strip()
-    text = f"{JOBS}jobs:\n  a: {{needs: [b], {role}}}\n  b: {{needs: [a], {role}}}\n  c: {{{role}}}\n"
-    write(repository, text)
-    result = compiled(repository)
-    assert places(result) == ["jobs.launcher.yaml:3:15 needs-cycle"]
-    assert [launch.key.job for launch in result.launches] == ["c"]
-
-
-def test_a_duplicate_of_one_job_does_not_invalidate_the_other_jobs(repository: Path) -> None:
-    write(repository, f"{JOBS}{TWO}{JOB.replace('name: job', 'name: a')}{ROLE}")
-    result = compiled(repository, "job.launcher.yaml", "jobs.launcher.yaml")
-    assert places(result) == ["jobs.launcher.yaml:3:3 duplicate-job"]
-    assert sorted(launch.key.job for launch in result.launches) == ["a", "b"]
-
-
-def test_a_wrong_job_of_a_file_is_reported_and_has_no_launch(repository: Path) -> None:
-    write(repository, f"{JOBS}jobs:\n  a: {{{ROLE.strip()}}}\n  b: {{timeot: 1, {ROLE.strip()}}}\n")
-    result = compiled(repository)
-    assert places(result) == ["jobs.launcher.yaml:4:7 unknown-field"]
-    assert "b" not in {launch.key.job for launch in result.launches}
-
-
 # The targets and variables of a project
 
 PROJECT = """\
@@ -289,20 +264,6 @@ def test_a_file_has_a_target_of_the_project_only_where_it_names_it(repository: P
     assert asked.diagnostics == (), render(asked.diagnostics)
     assert [(each.key.job, each.scheduler) for each in asked.launches] == [("other", "queue")]
     assert [file.removeprefix("./") for file in asked.left_out] == ["job.launcher.yaml"]
-
-
-def test_a_target_that_leaves_no_file_is_an_error(repository: Path) -> None:
-    write(repository, f"{PROJECT}{JOB}{ROLE}")
-    result = compiled(repository, target="slurm")
-    assert [found.code for found in result.errors] == ["unknown-target"]
-    assert result.launches == ()
-
-
-def test_variables_of_the_project_are_neither_missed_nor_warned_of(repository: Path) -> None:
-    write(repository, f"{PROJECT}{JOB}{ROLE}")
-    assert launches(repository, variables={"unused": "given"})["job"].key.job == "job"
-    write(repository, f"{JOB}roles: {{main: {{entrypoint: $<var.unused>}}}}\n")
-    assert [found.code for found in compiled(repository).errors] == ["unset-variable"]
 
 
 @pytest.mark.parametrize(
@@ -386,9 +347,3 @@ def test_a_parent_that_links_out_of_the_repository_is_refused(repository: Path, 
     result = compiled(repository, "job.launcher.yaml")
     assert [place.partition(" ")[0] for place in places(result)] == ["job.launcher.yaml:3:10"]
     assert "hunter2" not in render(result.diagnostics)
-
-
-def test_a_parent_outside_of_the_walk_is_judged_as_well(repository: Path) -> None:
-    base = BASE.replace("version: 1", "version: 9")
-    write(repository, f"{base}timeout: 1h\n{CHILD}")
-    assert places(compiled(repository, "job.launcher.yaml")) == ["base.launcher.yaml:1:10 newer-version"]
