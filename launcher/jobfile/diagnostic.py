@@ -285,13 +285,9 @@ class Diagnostic:
             columns: of the terminal, to which help is wrapped; None does not wrap.
         """
         shade = "bold red" if self.severity == "error" else "bold yellow"
-        head = paint(f"{self.severity}[{self.code}]", shade, color) + paint(
-            f": {printable(self.message)}", "bold", color
-        )
-        lines = [
-            head,
-            *code_frame(self.file, self.span, self.source_line, self.label, shade, color, columns),
-        ]
+        code = paint(f"{self.severity}[{self.code}]", shade, color)
+        lines = [code + paint(f": {printable(self.message)}", "bold", color)]
+        lines += code_frame(self.file, self.span, self.source_line, self.label, shade, color, columns)
         gutter = " " * len(str(self.span.line)) if self.span else " "
         lines += _note(gutter, "help", self.hint, color, columns)
         for place in self.related:

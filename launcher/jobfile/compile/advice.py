@@ -156,7 +156,7 @@ def advise(job: JobFile, folder: str, problems: Collector, common: Collection[st
         pairs = [*zip(["", *texts], texts, strict=False)]
         _advise_entrypoint(name, role.entrypoint or "", folder, problems)
         _advise_args(name, pairs, problems)
-        advise_shell_text(name, role, written[name], folder, problems)
+        advise_shell_text(name, role, texts, written[name].get("env"), folder, problems)
         _advise_names(name, role, problems)
         _advise_fields(name, role, written[name].keys(), problems)
         _advise_unused(name, written[name].keys(), common, problems)
@@ -314,13 +314,10 @@ _LONGEST = 60
 
 
 def advise_shell_text(
-    role: str, spec: RoleSpec, written: Mapping[str, Any], folder: str, problems: Collector
+    role: str, spec: RoleSpec, texts: Sequence[str], env: Any, folder: str, problems: Collector
 ) -> None:
-    """Note texts for a shell in a role, `written` in the file, that a shell does not get as they look."""
+    """Note arguments and variables of a role, as written in its file, that no shell expands as they look."""
     path: Path = ("roles", role)
-    args = written.get("args")
-    texts = [item if isinstance(item, str) else "" for item in args] if isinstance(args, list) else []
-    env = written.get("env")
     if spec.run is not None:
         _advise_joined((*path, "run"), problems)
     elif os.path.basename(spec.entrypoint or "") in _POSIX_SHELLS:

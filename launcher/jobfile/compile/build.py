@@ -184,8 +184,7 @@ def build_app(job: JobFile, name: str, problems: Collector) -> AppDef:
         code = "constraint" if found.path[-1:] == ("min_replicas",) else code_of(found)
         is_of_order = found.path[2:3] == ("depends_on",) and found.code != "constraint"
         at_key = is_of_order or found.code in ("missing-field", "unusable-name", "duplicate-role")
-        reads = (found.path, *found.reads)
-        problems.add(found.path, code, found.message, at="key" if at_key else "value", reads=reads)
+        problems.add(found.path, code, found.message, at="key" if at_key else "value", reads=found.reads)
     return app
 
 

@@ -80,6 +80,7 @@ _NO_AXES = {
 }
 """Words that other tools have within a matrix → what there is here."""
 
+Items = Sequence[tuple[int, dict[str, Any]]]
 _AT: Path = ("matrix",)
 
 
@@ -280,9 +281,7 @@ class Matrix:
             return []
         return [Cell(value, str(value), at) for value in range(start, stop, step)]
 
-    def _excluded(
-        self, made: list[Combination], items: Sequence[tuple[int, dict[str, Any]]]
-    ) -> list[Combination]:
+    def _excluded(self, made: list[Combination], items: Items) -> list[Combination]:
         """Return the combinations without those that a mapping below `exclude` describes."""
         known, gone = _Index(made), set[int]()
         for index, item in items:
@@ -295,9 +294,7 @@ class Matrix:
             gone.update(places)
         return [each for place, each in enumerate(made) if place not in gone]
 
-    def _included(
-        self, made: list[Combination], items: Sequence[tuple[int, dict[str, Any]]]
-    ) -> list[Combination]:
+    def _included(self, made: list[Combination], items: Items) -> list[Combination]:
         """Return the combinations and those that `include` adds, with the further values that it gives them.
 
         An item that names every axis and is none of the combinations is a new combination. Then each item

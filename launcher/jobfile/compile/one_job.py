@@ -30,7 +30,7 @@ from launcher.jobfile.messages.wording import validated
 from launcher.jobfile.messages.wording_fields import bad_label
 from launcher.jobfile.model.fields import JOB, JOB_FIELDS
 from launcher.jobfile.model.job_file import ComponentJob, JobFile, NeedSpec
-from launcher.jobfile.model.types import LABEL, VERSION
+from launcher.jobfile.model.types import LABEL
 from launcher.jobfile.text.document import Document, Path, Range
 from launcher.specs.app import AppDef
 from launcher.specs.check import Problem
@@ -126,7 +126,9 @@ def compile_job(
         text = f"`$<matrix.{name}>` is {show(hide(cell.value, name))} here"
         problems.definitions[f"matrix.{name}"] = (cell.path, "value", text)
     references = whole.references(combination, work.home, problems)
-    job = _validated(references.resolve(whole.value, JOB, ()), problems)
+    value = references.resolve(whole.value, JOB, ())
+    check_shape(value, problems)
+    job = validated(ComponentJob if "component" in value else JobFile, value, problems)
     name = job.name if is_pattern(whole.value.get("name")) else named(job.name, combination)
     has_matrix = bool(combination) or "matrix" in (problems.document.value or {})
     if job.max_parallel is not None and not has_matrix:
@@ -151,13 +153,6 @@ def _check_outputs(app: AppDef, needs: Collection[str], job: JobFile, problems: 
         problems.add(found.path, found.code, found.message, label="add it to `needs`")
     places = [Problem(each.path, each.job, each.written) for each in others]
     problems.outputs = [(each.code, each.path, each.message) for each in as_written(places, job)]
-
-
-def _validated(value: dict[str, Any], problems: Collector) -> JobFile:
-    if problems.is_broken(("version",)):
-        value = {**value, "version": VERSION}
-    check_shape(value, problems)
-    return validated(ComponentJob if "component" in value else JobFile, value, problems)
 
 
 def _launch(

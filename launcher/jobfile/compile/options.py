@@ -73,8 +73,7 @@ def _options_of_job(
             message = f"scheduler `{scheduler}` needs the option `{name}`"
             at = ("cfg",) if "cfg" in (problems.document.value or {}) else ("scheduler",)
             label = f"add `{name}` to `cfg`"
-            reads = [("cfg",)]
-            problems.add(at, "missing-field", message, at="key", label=label, hint=opt.help, reads=reads)
+            problems.add(at, "missing-field", message, at="key", label=label, hint=opt.help, reads=[("cfg",)])
     usual = {name: opt.default for name, opt in opts}
     return {
         key: value
@@ -212,5 +211,4 @@ def _note(found: Problem, problems: Collector) -> None:
     elif found.code == "unpinned-image":
         label = "name a version"
     at: At = "key" if found.code in ("missing-field", "unusable-name") else "value"
-    reads = (found.path, *found.reads)
-    problems.add(found.path, code_of(found), message, at=at, label=label, reads=reads)
+    problems.add(found.path, code_of(found), message, at=at, label=label, reads=found.reads)

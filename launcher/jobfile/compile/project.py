@@ -18,7 +18,7 @@ from launcher.jobfile.compile.variables import ENVIRON, Value
 from launcher.jobfile.diagnostic import Diagnostic
 from launcher.jobfile.messages.collector import Collector, got
 from launcher.jobfile.messages.wording import validated
-from launcher.jobfile.messages.wording_fields import LABEL_RULE
+from launcher.jobfile.messages.wording_fields import bad_label
 from launcher.jobfile.model.job_file import BudgetSpec, LifecycleSpec, NotifySpec, QueueSpec
 from launcher.jobfile.model.types import LABEL
 from launcher.jobfile.text.document import Document, Spot, read_source
@@ -170,8 +170,7 @@ def _budgets(table: Any, problems: Collector) -> Iterator[tuple[str, Budget]]:
         if not isinstance(part, dict) or target in BUDGET or target.startswith("x-"):
             continue
         if target and not re.fullmatch(LABEL[1:-1], target):
-            message = f"`{target[:80]}` cannot name a target"
-            problems.add(("budget", target), "invalid-name", message, hint=LABEL_RULE, at="key")
+            bad_label(("budget", target), target, "target", problems, at_key=True)
         else:
             path = ("budget", target) if target else ("budget",)
             found = validated(BudgetSpec, _known(part, BUDGET), problems, path)
@@ -250,7 +249,7 @@ def _label(name: str, value: Mapping[str, Any], problems: Collector) -> str | No
     if isinstance(given, str) and re.fullmatch(LABEL[1:-1], given):
         return given
     if isinstance(given, str):
-        problems.add((name,), "invalid-name", f"`{given[:80]}` cannot name a {name}", hint=LABEL_RULE)
+        bad_label((name,), given, name, problems)
     elif given is not None:
         problems.add((name,), "wrong-type", f"`{name}` must be text, not {got(given)}")
     return None

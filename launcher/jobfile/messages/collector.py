@@ -215,19 +215,20 @@ class Collector:
         severity: Severity | None = None,
         part: str = "",
         related: tuple[Related, ...] = (),
-        reads: Iterable[Path] = (),
+        reads: Iterable[Path] | None = None,
         is_final: bool = False,
     ) -> None:
         """Note a problem at `path`, unless the value there was reported already.
 
         Args:
-            reads: paths of the values that decide about it. Where one is wrong or unknown, nothing is noted.
+            reads: where not None, nothing is noted if the value or one at these paths is wrong or unknown.
             severity: None for the severity of the code.
             part: narrows the range to this piece of the value, where the file holds it literally.
             is_final: whether no further problem of this value is reported.
         """
         severity = severity or severity_of(code)
-        is_known = (severity == "error" and self.is_broken(path)) or not self.is_sound(*reads)
+        is_known = severity == "error" and self.is_broken(path)
+        is_known = is_known or (reads is not None and not self.is_sound(path, *reads))
         if is_final:
             self.broken.add(path)
         if is_known:

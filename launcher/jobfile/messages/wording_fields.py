@@ -167,11 +167,8 @@ def fields_meant(path: Path, problems: Collector) -> list[Path]:
     """Return the absent fields that the unknown key at a path may mean, with their paths."""
     above, key = path[:-1], str(path[-1])
     mapping = _value_at(above, problems.document.value)
-    return [
-        (*above, field)
-        for field in fields_at(above)
-        if field not in mapping and _may_be(above, key, mapping[key], field)
-    ]
+    absent = (field for field in fields_at(above) if field not in mapping)
+    return [(*above, field) for field in absent if _may_be(above, key, mapping[key], field)]
 
 
 def _may_be(path: Path, key: str, value: Any, field: str) -> bool:
