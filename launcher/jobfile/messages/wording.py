@@ -55,39 +55,47 @@ def validated(model: type[T], value: Any, problems: Collector, below: Path = ())
     A wrong value gives the model of its right parts, so that these are checked too. The other parts become
     `assumed`, and so do the fields that an unknown key may mean.
     """
-    given = value
+    is_copy = False
     while True:
         try:
             return model.model_validate(value)
         except ValidationError as error:
             errors = error.errors(include_url=False)
-        if value is given:
+        if not is_copy:
             report(errors, value, problems, below)
-        wrong = value
-        for each in errors:
-            path, rest = _split(each["loc"], wrong)
+            value, is_copy = _copied(value), True
+        for kind, path, rest in [(each["type"], *_split(each["loc"], value)) for each in errors]:
             path = path or rest
             problems.assumed.add((*below, *path))
-            if each["type"] == "extra_forbidden":
+            if kind == "extra_forbidden":
                 problems.assumed.update(fields_meant((*below, *path), problems))
-            value = _without(value, path)
+            if path:
+                _remove(value, path)
+            else:
+                value = {}
             if len(path) == 1 and path[0] in _STAND_INS and path[0] in model.model_fields:
                 value[path[0]] = _STAND_INS[path[0]]
 
 
-def _without(value: Any, path: Path) -> dict[str, Any]:
-    """Return a copy of a mapping without the entry at a path.
+def _copied(value: Any) -> Any:
+    """Return a value whose mappings and lists are new."""
+    if isinstance(value, dict):
+        return {key: _copied(each) for key, each in value.items()}
+    return [*map(_copied, value)] if isinstance(value, list) else value
+
+
+def _remove(value: dict[str, Any], path: Path) -> None:
+    """Remove the entry at a path of a mapping.
 
     A wrong item of a list becomes a text; where the list takes none, it goes as a whole.
     """
-    if not path:
-        return {}
-    key, at, inner = path[0], path[-1], value.get(path[0])
+    at, inner = path[-1], value.get(str(path[0]))
     if len(path) > 1 and isinstance(inner, dict):
-        return {**value, str(key): _without(inner, path[1:])}
-    if len(path) == 2 and isinstance(inner, list) and isinstance(at, int) and inner[at] != _ITEM:
-        return {**value, str(key): [*inner[:at], _ITEM, *inner[at + 1 :]]}
-    return {name: each for name, each in value.items() if name != key}
+        _remove(inner, path[1:])
+    elif len(path) == 2 and isinstance(inner, list) and isinstance(at, int) and inner[at] != _ITEM:
+        inner[at] = _ITEM
+    else:
+        value.pop(str(path[0]), None)
 
 
 def report(errors: list[ErrorDetails], value: Any, problems: Collector, below: Path = ()) -> None:
