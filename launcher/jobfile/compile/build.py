@@ -1,14 +1,17 @@
-"""Build the AppDef of a checked job file, from its roles or its component, and its policies."""
+"""Validate a job file; build its AppDef, from its roles or its component, and its policies."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import ValidationError
 
 from launcher.dataclass import replace
 from launcher.jobfile.messages.collector import Collector, listing, suggest
-from launcher.jobfile.messages.wording_fields import missing_field
+from launcher.jobfile.messages.wording import report, split
+from launcher.jobfile.messages.wording_fields import fields_meant, missing_field
 from launcher.jobfile.model.job_file import JobFile, LifecycleSpec
 from launcher.jobfile.model.role import (
     BindMount,
@@ -18,6 +21,7 @@ from launcher.jobfile.model.role import (
     SecretRef,
     VolumeMount,
 )
+from launcher.jobfile.model.types import VERSION, Model
 from launcher.jobfile.text.document import Path, leaves
 from launcher.specs import mounts
 from launcher.specs.app import (
@@ -48,7 +52,8 @@ if TYPE_CHECKING:
 _COMPONENT: Path = ("component",)
 _ARGS: Path = ("args",)
 UNKNOWN = "unknown"
-"""A stand-in for a missing or wrong program of a role."""
+"""A stand-in for a missing or wrong program of a role, and for a wrong item of a list: the others keep their
+places."""
 
 _COMMANDS: Mapping[str, Sequence[str]] = {
     "sh": ("sh", "-euc"),
@@ -62,6 +67,66 @@ def script_of(entrypoint: str, args: Sequence[str]) -> dict[str, str] | None:
         if (entrypoint, *args[:-1]) == words and args[-1:]:
             return {"run": args[-1], **({"shell": shell} if shell != "sh" else {})}
     return None
+
+
+T = TypeVar("T", bound=Model)
+
+_STAND_INS: Mapping[str, Any] = {
+    "version": VERSION,
+    "name": "unnamed",
+    "roles": {"unnamed": {"entrypoint": UNKNOWN}},
+    "vars": {},
+}
+"""Valid values in place of required ones that are missing or wrong."""
+
+
+def validated(model: type[T], value: Any, problems: Collector, below: Path = ()) -> T:
+    """Return the model of a value, whose path in the document is `below`; note its faults.
+
+    A wrong value gives the model of its right parts, so that these are checked too. The other parts become
+    `assumed`, and so do the fields that an unknown key may mean.
+    """
+    is_copy = False
+    while True:
+        try:
+            return model.model_validate(value)
+        except ValidationError as error:
+            errors = error.errors(include_url=False)
+        if not is_copy:
+            report(errors, value, problems, below)
+            value, is_copy = _copied(value), True
+        for kind, path, rest in [(each["type"], *split(each["loc"], value)) for each in errors]:
+            path = path or rest
+            problems.assumed.add((*below, *path))
+            if kind == "extra_forbidden":
+                problems.assumed.update(fields_meant((*below, *path), problems))
+            if path:
+                _remove(value, path)
+            else:
+                value = {}
+            if len(path) == 1 and path[0] in _STAND_INS and path[0] in model.model_fields:
+                value[path[0]] = _STAND_INS[path[0]]
+
+
+def _copied(value: Any) -> Any:
+    """Return a value whose mappings and lists are new."""
+    if isinstance(value, dict):
+        return {key: _copied(each) for key, each in value.items()}
+    return [*map(_copied, value)] if isinstance(value, list) else value
+
+
+def _remove(value: dict[str, Any], path: Path) -> None:
+    """Remove the entry at a path of a mapping.
+
+    A wrong item of a list becomes a text; where the list takes none, it goes as a whole.
+    """
+    at, inner = path[-1], value.get(str(path[0]))
+    if len(path) > 1 and isinstance(inner, dict):
+        _remove(inner, path[1:])
+    elif len(path) == 2 and isinstance(inner, list) and isinstance(at, int) and inner[at] != UNKNOWN:
+        inner[at] = UNKNOWN
+    else:
+        value.pop(str(path[0]), None)
 
 
 def check_shape(value: Mapping[str, Any], problems: Collector) -> None:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from launcher.dataclass import dataclass, field, replace
 from launcher.jobfile.compile.advice import advise, advise_text, advise_variables
+from launcher.jobfile.compile.build import validated
 from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.layers import Layered, Parents, is_known_version, layered
 from launcher.jobfile.compile.matrix import NO_MATRIX, Combination, Matrix, named
@@ -27,7 +28,7 @@ from launcher.jobfile.compile.variants import (
 )
 from launcher.jobfile.diagnostic import Diagnostic
 from launcher.jobfile.messages.collector import Collector, got, masked
-from launcher.jobfile.messages.wording import report, validated
+from launcher.jobfile.messages.wording import report
 from launcher.jobfile.model.fields import JOB_FIELDS, ROLE
 from launcher.jobfile.model.job_file import Declarations, JobFile
 from launcher.jobfile.model.types import VERSION

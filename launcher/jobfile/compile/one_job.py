@@ -15,6 +15,7 @@ from launcher.jobfile.compile.build import (
     build_component,
     build_lifecycle,
     check_shape,
+    validated,
     with_project,
 )
 from launcher.jobfile.compile.inputs import Folders
@@ -26,7 +27,6 @@ from launcher.jobfile.compile.references import References, names_in
 from launcher.jobfile.compile.variables import AnyVar, Inputs, Value
 from launcher.jobfile.compile.variants import Variant
 from launcher.jobfile.messages.collector import At, Collector, show
-from launcher.jobfile.messages.wording import validated
 from launcher.jobfile.messages.wording_fields import bad_label
 from launcher.jobfile.model.fields import JOB, JOB_FIELDS
 from launcher.jobfile.model.job_file import ComponentJob, JobFile, NeedSpec

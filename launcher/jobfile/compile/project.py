@@ -12,12 +12,12 @@ from launcher import ci_environment, looks
 from launcher.dataclass import dataclass, field, replace
 from launcher.errors import CommandError
 from launcher.git import Head
+from launcher.jobfile.compile.build import validated
 from launcher.jobfile.compile.discover import wrong_pattern
 from launcher.jobfile.compile.options import Schedulers, check_option
 from launcher.jobfile.compile.variables import ENVIRON, Value
 from launcher.jobfile.diagnostic import Diagnostic
 from launcher.jobfile.messages.collector import Collector, got
-from launcher.jobfile.messages.wording import validated
 from launcher.jobfile.messages.wording_fields import bad_label
 from launcher.jobfile.model.job_file import BudgetSpec, LifecycleSpec, NotifySpec, QueueSpec
 from launcher.jobfile.model.types import LABEL

@@ -235,12 +235,9 @@ class Collector:
             return
         source, start, end = self._range(path, at)
         within = source.text.find(part, start, end) if part else -1
-        if within >= 0:
-            start, end = within, within + len(part)
-        for name in self.sources.get(path, ()):
-            if name in self.definitions:
-                where, there, text = self.definitions[name]
-                related = (*related, self.place(where, text, at=there))
+        start, end = (within, within + len(part)) if within >= 0 else (start, end)
+        known = (self.definitions.get(name) for name in self.sources.get(path, ()))
+        related += tuple(self.place(where, text, at=there) for where, there, text in filter(None, known))
         self.found.append(
             source.diagnostic(
                 start, end, code, message, label=label, hint=hint, severity=severity, related=related

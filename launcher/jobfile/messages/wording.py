@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from launcher.jobfile.messages.collector import Collector, got, listing, place_name, show, suggest
@@ -15,11 +14,10 @@ from launcher.jobfile.messages.wording_fields import (
     ENV_RULE,
     bad_label,
     bad_name,
-    fields_meant,
     missing_field,
     unknown_field,
 )
-from launcher.jobfile.model.types import MOUNT_TYPES, VAR_TYPES, VERSION, Model
+from launcher.jobfile.model.types import MOUNT_TYPES, VAR_TYPES
 from launcher.jobfile.text.document import Path
 from launcher.specs.secret import is_sensitive, may_hold_secret
 
@@ -35,73 +33,10 @@ WANTED: Mapping[str, str] = {
 }
 
 
-T = TypeVar("T", bound=Model)
-
-_STAND_INS: Mapping[str, Any] = {
-    "version": VERSION,
-    "name": "unnamed",
-    "roles": {"unnamed": {"entrypoint": "unknown"}},
-    "vars": {},
-}
-"""Valid values in place of required ones that are missing or wrong."""
-
-_ITEM = "unknown"
-"""A text in place of a wrong item of a list, so that the others keep their places."""
-
-
-def validated(model: type[T], value: Any, problems: Collector, below: Path = ()) -> T:
-    """Return the model of a value, whose path in the document is `below`; note its faults.
-
-    A wrong value gives the model of its right parts, so that these are checked too. The other parts become
-    `assumed`, and so do the fields that an unknown key may mean.
-    """
-    is_copy = False
-    while True:
-        try:
-            return model.model_validate(value)
-        except ValidationError as error:
-            errors = error.errors(include_url=False)
-        if not is_copy:
-            report(errors, value, problems, below)
-            value, is_copy = _copied(value), True
-        for kind, path, rest in [(each["type"], *_split(each["loc"], value)) for each in errors]:
-            path = path or rest
-            problems.assumed.add((*below, *path))
-            if kind == "extra_forbidden":
-                problems.assumed.update(fields_meant((*below, *path), problems))
-            if path:
-                _remove(value, path)
-            else:
-                value = {}
-            if len(path) == 1 and path[0] in _STAND_INS and path[0] in model.model_fields:
-                value[path[0]] = _STAND_INS[path[0]]
-
-
-def _copied(value: Any) -> Any:
-    """Return a value whose mappings and lists are new."""
-    if isinstance(value, dict):
-        return {key: _copied(each) for key, each in value.items()}
-    return [*map(_copied, value)] if isinstance(value, list) else value
-
-
-def _remove(value: dict[str, Any], path: Path) -> None:
-    """Remove the entry at a path of a mapping.
-
-    A wrong item of a list becomes a text; where the list takes none, it goes as a whole.
-    """
-    at, inner = path[-1], value.get(str(path[0]))
-    if len(path) > 1 and isinstance(inner, dict):
-        _remove(inner, path[1:])
-    elif len(path) == 2 and isinstance(inner, list) and isinstance(at, int) and inner[at] != _ITEM:
-        inner[at] = _ITEM
-    else:
-        value.pop(str(path[0]), None)
-
-
 def report(errors: list[ErrorDetails], value: Any, problems: Collector, below: Path = ()) -> None:
     """Note pydantic's errors in `value`, whose path in the document is `below`."""
     for error in errors:
-        path, rest = _split(error["loc"], value)
+        path, rest = split(error["loc"], value)
         kind = error["type"]
         full = (*below, *path)
         is_key = "[key]" in error["loc"]
@@ -110,7 +45,7 @@ def report(errors: list[ErrorDetails], value: Any, problems: Collector, below: P
         _say(kind, full, rest, is_key, error, problems)
 
 
-def _split(loc: tuple[str | int, ...], value: Any) -> tuple[Path, Path]:
+def split(loc: tuple[str | int, ...], value: Any) -> tuple[Path, Path]:
     """Split a location into the path that exists in the document, and the rest without tags of unions."""
     path: Path = ()
     rest: Path = ()
