@@ -46,6 +46,35 @@ def paint(text: str, style: str, color: bool = True) -> str:
     return f"\x1b[{codes}m{text}{RESET}"
 
 
+def width(text: str) -> int:
+    """The columns that `text` takes on a terminal: wide characters take two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def wrapped(text: str, columns: int) -> list[str]:
+    """Wrap a text to lines of at most `columns`; a longer word gets a line of its own.
+
+    Text in backticks is one word, so that it can be copied.
+    """
+    words: list[str] = []
+    for part in text.split(" "):
+        if words and words[-1].count("`") % 2:
+            words[-1] += f" {part}"
+        else:
+            words.append(part)
+    lines: list[str] = []
+    for word in words:
+        if lines and width(f"{lines[-1]} {word}") <= columns:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
+
+
 def printable(text: str) -> str:
     r"""`text` with all that is not printable escaped ("\x1b", "\n"), so that it cannot drive a terminal."""
     if text.isprintable():

@@ -283,6 +283,11 @@ class Console:
         """Columns of the terminal on stdout; None without a terminal, when lines may have any length."""
         return terminal_width(self._out) if _is_terminal(self._out) else None
 
+    @property
+    def err_columns(self) -> int | None:
+        """Columns of the terminal on stderr; None without a terminal."""
+        return terminal_width(self._err) if _is_terminal(self._err) else None
+
     def width(self) -> int:
         """Columns of the terminal on stdout or stderr; 80 without a terminal."""
         return terminal_width(self._out, self._err)

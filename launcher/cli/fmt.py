@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from launcher.cli.console import Console
-from launcher.cli.render.findings import problems_json
+from launcher.cli.render.findings import note, problems_json
 from launcher.dataclass import dataclass
 from launcher.errors import JobFileError, LauncherError
 from launcher.files import PROJECT_FILE, make_like, new_file, remove_leftovers
 from launcher.jobfile.compile.discover import find_files
 from launcher.jobfile.compile.files import Environment, compile_files
-from launcher.jobfile.diagnostic import render
 from launcher.jobfile.format import Unformattable, format_text
 from launcher.jobfile.text.document import Source, read_source
 from launcher.jobfile.text.parse import parse
@@ -85,7 +84,7 @@ def _report(
     console.flush()
     for _, error in refused:
         if isinstance(error, JobFileError):
-            console.note(render(error.diagnostics, color=console.err_color) + "\n")
+            note(error.diagnostics, console)
         else:
             console.error(error)
     verb = "would change" if is_check else "formatted"

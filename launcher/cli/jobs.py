@@ -154,12 +154,12 @@ def launches(files: Sequence[str], args: Any, console: Console) -> tuple[Launch,
 def accepted(result: Compiled, args: Any, console: Console) -> tuple[Launch, ...]:
     """Return the launches of a compilation, or raise, as `launches` does."""
     if result.diagnostics:
-        from launcher.cli.render.findings import exit_code
-        from launcher.jobfile.diagnostic import job_file_error, render
+        from launcher.cli.render.findings import exit_code, note
+        from launcher.jobfile.diagnostic import job_file_error
 
         if exit_code(result.diagnostics, strict=args.strict):
             raise job_file_error(result.diagnostics)
-        console.note(render(result.diagnostics, color=console.err_color) + "\n")
+        note(result.diagnostics, console)
     note_left_out(result, args, console)
     return result.launches
 

@@ -289,12 +289,10 @@ def report(error: LauncherError, console: Console) -> int:
     except (LauncherError, OutputClosed):
         console.silence()
     if isinstance(error, JobFileError) and error.diagnostics:
-        from launcher.cli.render.findings import in_short
+        from launcher.cli.render.findings import in_short, note
 
         if not console.as_json:
-            from launcher.jobfile.diagnostic import render
-
-            console.note(render(error.diagnostics, color=console.err_color) + "\n")
+            note(error.diagnostics, console)
         error = JobFileError(in_short(error.diagnostics), diagnostics=error.diagnostics)
     _print_json(error, console)
     console.error(error)

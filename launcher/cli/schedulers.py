@@ -9,7 +9,7 @@ from json import dumps
 from typing import Any
 
 from launcher.cli.console import Console
-from launcher.cli.render.values import table, wrapped
+from launcher.cli.render.values import table
 from launcher.errors import LauncherError
 from launcher.runner import config
 from launcher.schedulers.registry import (
@@ -21,7 +21,7 @@ from launcher.schedulers.registry import (
 )
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.runopts import get_type_name
-from launcher.text import paint
+from launcher.text import paint, wrapped
 
 
 class Schedulers:

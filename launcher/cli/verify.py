@@ -8,10 +8,10 @@ from launcher.ci.approvals import asked
 from launcher.ci.github import github_of
 from launcher.cli.arguments import add_app
 from launcher.cli.console import Console
-from launcher.cli.render.values import named, wrapped
+from launcher.cli.render.values import named
 from launcher.inventory.find import find_app
 from launcher.inventory.verify import MARKS, verify
-from launcher.text import paint, plural, printable
+from launcher.text import paint, plural, printable, wrapped
 
 if TYPE_CHECKING:
     from launcher.inventory.verify import Chain, Link

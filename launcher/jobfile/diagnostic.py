@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import os
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, replace
 from launcher.errors import JobFileError
 from launcher.specs.secret import is_sensitive
-from launcher.text import paint, printable
+from launcher.text import paint, printable, width, wrapped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +31,8 @@ class Span:
         return asdict(self)
 
 
-_WIDTH = 110  # columns of source text to show; longer lines are cut around the range
+_WIDTH = 110  # the most columns of source text to show; longer lines are cut around the range
+_LEAST = 40  # the fewest columns to which source text is cut, and help is wrapped
 _LEAD = 30  # columns to show before the range when a line is cut
 _TAB = "    "
 _HEAD = re.compile(r"""(?<![\w.-])["']?-{0,2}([A-Za-z_][\w.-]*)["']?\s*[:=]\s*""")
@@ -45,22 +45,34 @@ _REFERENCES = ("$", "&", "*", "|", ">", "env:", "file:")
 
 
 def code_frame(
-    file: str, span: Span | None, source_line: str, label: str, shade: str, color: bool
+    file: str,
+    span: Span | None,
+    source_line: str,
+    label: str,
+    shade: str,
+    color: bool,
+    columns: int | None = None,
 ) -> list[str]:
-    """Return the lines `--> file:line:column`, the source line, and the carets with the label behind them."""
+    """Return the lines `--> file:line:column`, the source line, and the carets with the label behind them.
+
+    A label for which a terminal of this many columns has no room is a line of help below the carets.
+    """
     arrow = paint("-->", "bold blue", color)
     if span is None:
-        return [f"  {arrow} {printable(file)}"]
+        return [f"  {arrow} {printable(file)}", *_note(" ", "help", label, color, columns)]
     number = str(span.line)
     gutter = " " * len(number)
     bar = paint("|", "bold blue", color)
-    shown, before, width = _window(without_secrets(source_line), span)
-    carets = paint("^" * width + (f" {printable(label)}" if label else ""), shade, color)
+    room = max(_LEAST, columns - len(number) - 3) if columns else None
+    shown, before, size = _window(without_secrets(source_line), span, min(_WIDTH, room or _WIDTH))
+    has_room = room is None or before + size + 1 + width(printable(label)) <= room
+    carets = paint("^" * size + (f" {printable(label)}" if label and has_room else ""), shade, color)
     return [
         f"{gutter}{arrow} {printable(file)}:{span.line}:{span.column}",
         f"{gutter} {bar}",
         f"{paint(number, 'blue', color)} {bar} {shown}".rstrip(),
         f"{gutter} {bar} {' ' * before}{carets}",
+        *_note(gutter, "help", "" if has_room else label, color, columns),
     ]
 
 
@@ -92,40 +104,27 @@ def _without_values(line: str) -> Iterator[str]:
     yield line[done:]
 
 
-def _window(line: str, span: Span) -> tuple[str, int, int]:
+def _window(line: str, span: Span, columns: int) -> tuple[str, int, int]:
     """Return the part of a line to show, the columns before the carets, and the number of carets."""
     end = span.end_column - 1 if span.end_line == span.line else len(line.rstrip())
     start = min(span.column - 1, len(line))
-    cut = max(0, start - _LEAD) if len(line) > _WIDTH else 0
+    cut = max(0, start - _LEAD) if len(line) > columns else 0
     head = "…" if cut else ""
     before = head + _shown(line[cut:start])
     end = max(start, end)
     # Measure no more than can be shown: a line may be as long as a file.
-    marked = _shown(line[start : min(end, start + _WIDTH + 1)])
-    rest = _shown(line[end : end + _WIDTH + 1])
-    limit = max(1, _WIDTH - _columns(before))
+    marked = _shown(line[start : min(end, start + columns + 1)])
+    rest = _shown(line[end : end + columns + 1])
+    limit = max(1, columns - width(before))
     if len(marked) > limit:
         marked, rest = marked[: limit - 1] + "…", ""
     if len(rest) > limit - len(marked):
         rest = rest[: limit - len(marked)] + "…"
-    return before + marked + rest, _columns(before), max(1, _columns(marked))
+    return before + marked + rest, width(before), max(1, width(marked))
 
 
 def _shown(text: str) -> str:
     return printable(text.replace("\t", _TAB))
-
-
-def _columns(text: str) -> int:
-    """Terminal columns: East Asian wide characters take two, combining marks none."""
-    if text.isascii():
-        return len(text)
-    return sum(_char_columns(char) for char in text)
-
-
-def _char_columns(char: str) -> int:
-    if unicodedata.combining(char):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
 Severity = Literal["error", "warning"]
@@ -279,21 +278,21 @@ class Diagnostic:
         related = {"related": [place.to_json() for place in self.related]} if self.related else {}
         return {**out, **{name: text for name, text in texts.items() if text}, **related}
 
-    def render(self, *, color: bool = False) -> str:
-        """The text form: headline, code frame with carets, help and related places."""
+    def render(self, *, color: bool = False, columns: int | None = None) -> str:
+        """The text form: headline, code frame with carets, help and related places.
+
+        Args:
+            columns: of the terminal, to which help is wrapped; None does not wrap.
+        """
         shade = "bold red" if self.severity == "error" else "bold yellow"
-        head = paint(f"{self.severity}[{self.code}]", shade, color) + paint(
-            f": {printable(self.message)}", "bold", color
-        )
-        lines = [head, *code_frame(self.file, self.span, self.source_line, self.label, shade, color)]
+        code = paint(f"{self.severity}[{self.code}]", shade, color)
+        lines = [code + paint(f": {printable(self.message)}", "bold", color)]
+        lines += code_frame(self.file, self.span, self.source_line, self.label, shade, color, columns)
         gutter = " " * len(str(self.span.line)) if self.span else " "
-        if self.label and not self.span:
-            lines.append(_note(gutter, "help", self.label, color))
-        if self.hint:
-            lines.append(_note(gutter, "help", self.hint, color))
+        lines += _note(gutter, "help", self.hint, color, columns)
         for place in self.related:
-            lines.append(_note(gutter, "note", place.message, color))
-            lines += code_frame(place.file, place.span, place.source_line, "", "bold blue", color)
+            lines += _note(gutter, "note", place.message, color, columns)
+            lines += code_frame(place.file, place.span, place.source_line, "", "bold blue", color, columns)
         return "\n".join(lines)
 
 
@@ -302,9 +301,16 @@ def of_whole_file(file: str, code: str, message: str, hint: str = "") -> Diagnos
     return Diagnostic(file=file, span=None, code=code, message=message, hint=hint)
 
 
-def render(diagnostics: Iterable[Diagnostic], *, color: bool = False) -> str:
-    """All diagnostics as text, an empty line between them, without a trailing newline."""
-    return "\n\n".join(diagnostic.render(color=color) for diagnostic in diagnostics)
+def render(diagnostics: Iterable[Diagnostic], *, color: bool = False, columns: int | None = None) -> str:
+    """All diagnostics as text, an empty line between them, without a trailing newline.
+
+    Help that an earlier one has word for word is left out beside a label.
+    """
+    given, said = [*diagnostics], set[str]()
+    for place, each in enumerate(given):
+        given[place] = replace(each, hint="") if each.label and each.hint in said else each
+        said.add(each.hint)
+    return "\n\n".join(each.render(color=color, columns=columns) for each in given)
 
 
 def in_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
@@ -328,10 +334,15 @@ def job_file_error(diagnostics: Sequence[Diagnostic]) -> JobFileError:
     return JobFileError(f"{first.place}: {first.message}{more}", diagnostics=tuple(diagnostics), hint=hint)
 
 
-def _note(gutter: str, word: str, text: str, color: bool) -> str:
-    first, *rest = text.splitlines() or [""]
-    head = f"{gutter} {paint('=', 'blue', color)} {word}: {printable(first)}"
-    return "\n".join([head, *(f"{gutter}         {printable(line)}" for line in rest)])
+def _note(gutter: str, word: str, text: str, color: bool, columns: int | None) -> list[str]:
+    """Return the lines of a note behind `= help:`; none for an empty text."""
+    if not text:
+        return []
+    room = max(_LEAST, columns - len(gutter) - 9) if columns else None
+    given = map(printable, text.splitlines())
+    lines = [part for line in given for part in wrapped(line, room)] if room else [*given]
+    head = f"{gutter} {paint('=', 'blue', color)} {word}: {lines[0]}"
+    return [head, *(f"{gutter}         {line}" for line in lines[1:])]
 
 
 # -- explanations of codes -----------------------------------------------------------------------------------

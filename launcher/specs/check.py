@@ -45,11 +45,13 @@ _KNOWN_NAMES = (*RUN_MACROS, JOB_DIR)
 
 
 class Problem(NamedTuple):
-    """A problem and its path: ("roles", "trainer", "min_replicas"). `code` is a stable kebab-case word."""
+    """A problem and its path: ("roles", "trainer", "min_replicas"). `code` is a stable kebab-case word, and
+    `reads` has the paths of the other values that decide about it; "*" is any name."""
 
     path: Path
     code: str
     message: str
+    reads: tuple[Path, ...] = ()
 
 
 def check_app(app: AppDef) -> list[Problem]:
@@ -118,7 +120,8 @@ def _check_size(app: AppDef) -> Iterator[Problem]:
             total += role.num_replicas
         if total > MAX_REPLICAS:
             message = f"with this role it is {total:,} replicas, and an app has at most {MAX_REPLICAS:,}"
-            yield Problem(("roles", role.name, "num_replicas"), "out-of-range", message)
+            path, all_roles = ("roles", role.name, "num_replicas"), ("roles", "*", "num_replicas")
+            yield Problem(path, "out-of-range", message, (all_roles,))
             return
 
 
@@ -188,7 +191,7 @@ def _check_counts(at: Path, role: Role) -> Iterator[Problem]:
         yield Problem((*at, "num_replicas"), "out-of-range", message)
     if _is_int(least) and least is not None and least > replicas:
         message = f"min_replicas is {least}, more than num_replicas, which is {replicas}"
-        yield Problem((*at, "min_replicas"), "out-of-range", message)
+        yield Problem((*at, "min_replicas"), "out-of-range", message, ((*at, "num_replicas"),))
 
 
 def _check_resource(at: Path, resource: Resource) -> Iterator[Problem]:
@@ -209,7 +212,7 @@ def _check_resource(at: Path, resource: Resource) -> Iterator[Problem]:
         yield Problem(path, "unusable-text", message)
     elif resource.gpu in (0, -1):
         message = f"the GPUs are to be of the kind `{kind}`, and there are none: set `gpu` to their number"
-        yield Problem(path, "constraint", message)
+        yield Problem(path, "constraint", message, ((*at, "gpu"),))
 
 
 def _check_mounts(at: Path, mounts: list[Mount]) -> Iterator[Problem]:
@@ -233,7 +236,7 @@ def _check_mounts(at: Path, mounts: list[Mount]) -> Iterator[Problem]:
         taken = first_at.setdefault(normpath(mount.dst_path), index)
         if taken != index:
             message = f"mounts {taken + 1} and {index + 1} have one destination, `{mount.dst_path}`"
-            yield Problem(path, "duplicate-destination", message)
+            yield Problem(path, "duplicate-destination", message, ((*at, taken),))
 
 
 def _check_probe(at: Path, probe: object) -> Iterator[Problem]:
@@ -242,7 +245,7 @@ def _check_probe(at: Path, probe: object) -> Iterator[Problem]:
         return
     faults = list(probe.faults())
     for name, code, message in faults:
-        yield Problem((*at, name) if name else at, code, message)
+        yield Problem((*at, name) if name else at, code, message, ((*at, "every"),))
     if any(code == "wrong-type" for _, code, _ in faults):
         return
     for path, text in (
@@ -279,14 +282,17 @@ def _check_order(app: AppDef) -> Iterator[Problem]:
     services = [role for role in app.roles if role.service]
     if app.roles and len(services) == len(app.roles):
         message = "all roles are services: the app ends with the roles that are none, so one must not be"
-        yield Problem(("roles", services[0].name, "service"), "constraint", message)
+        path, all_roles = ("roles", services[0].name, "service"), ("roles", "*", "service")
+        yield Problem(path, "constraint", message, (all_roles,))
     for role in app.roles:
         for name, condition in role.depends_on.items():
             for code, message in _faults_of_condition(role, name, condition, roles):
-                yield Problem(("roles", role.name, "depends_on", name), code, message)
+                reads = tuple(("roles", name, field) for field in ("ready", "service"))
+                yield Problem(("roles", role.name, "depends_on", name), code, message, reads)
     for circle in _circles(roles):
         message = f"roles wait for each other: {' → '.join([*circle, circle[0]])}"
-        yield Problem(("roles", circle[0], "depends_on", circle[1]), "constraint", message)
+        reads = tuple(("roles", name, "depends_on") for name in circle)
+        yield Problem(("roles", circle[0], "depends_on", circle[1]), "constraint", message, reads)
 
 
 def _faults_of_condition(
@@ -311,18 +317,15 @@ def _circles(roles: Mapping[str, Role]) -> Iterator[Sequence[str]]:
     known: set[frozenset[str]] = set()
     done: set[str] = set()
     for first in roles:
-        path: list[str] = []
         stack = [(first, iter(roles[first].depends_on))]
         while stack:
             name, rest = stack[-1]
-            if not path or path[-1] != name:
-                path.append(name)
+            path = [each for each, _ in stack]
             others = (each for each in rest if each in roles and each not in done and each != name)
             following = next(others, None)
             if following is None:
                 done.add(name)
                 stack.pop()
-                path.pop()
             elif following in path:
                 circle = path[path.index(following) :]
                 if frozenset(circle) not in known:
@@ -340,7 +343,7 @@ def _check_hosts(role: Role, roles: Collection[str]) -> Iterator[Problem]:
         other = role_of_host(name)
         if other is not None and other not in roles:
             message = f"`{written}` names no role of this app; {name_hint(other, list(roles))}"
-            yield Problem(path, "unknown-reference", message)
+            yield Problem(path, "unknown-reference", message, (("roles", other),))
 
 
 def _check_text(path: Path, text: object) -> Iterator[Problem]:

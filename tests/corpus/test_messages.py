@@ -2,9 +2,12 @@
 
 A line `## …` says what the cases below it have in common; lines below that begin each of their files. A case
 begins with `@ PLACE: SENTENCE`. PLACE is `role` (fields of a role that has a program), `job` (fields of the
-job), `yaml` or `toml` (the whole file), or `files` (files in a repository, each below a line `== NAME`). The
-messages follow: place, code and sentence, then the label, the hint behind `=`, and each related place behind
-`~`. A case without messages is right.
+job), `yaml` or `toml` (the whole file), or `files` (files in a repository, each below a line `== NAME`).
+Behind it may stand `target=NAME`, `given=FILE` for one of the files, `neighbours` to look for needs in the
+others, and `NAME=VALUE` for a variable or, with `$NAME`, one of the environment.
+
+The messages follow: place, code and sentence, then the label, the hint behind `=`, and each related place
+behind `~`; then the jobs that can be launched beside errors. A case without messages is right.
 
 `python -m tests.corpus.test_messages` writes the messages of today into the files.
 """
@@ -13,7 +16,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,21 +46,28 @@ class Case(NamedTuple):
 
     def compiled(self, folder: Path) -> Compiled:
         """Write the files into an empty folder, and compile them."""
-        name = f"job.launcher.{'toml' if self.place == 'toml' else 'yaml'}"
-        if self.place == "files":
+        place, *words = self.place.split()
+        named = dict(word.partition("=")[::2] for word in words)
+        has_neighbours = "neighbours" in named and named.pop("neighbours") == ""
+        target, name = named.pop("target", None), named.pop("given", ".")
+        environ = {key[1:]: named.pop(key) for key in [*named] if key.startswith("$")}
+        if place == "files":
             git(folder, "init", "-q")
             write(folder, self.text)
-            name = "."
-        elif self.place == "role":
-            (folder / name).write_text(ROLE + re.sub("(?m)^(?=.)", "    ", self.text))
         else:
-            (folder / name).write_text(HEAD + self.text + ROLES if self.place == "job" else self.text)
-        environment = Environment(schedulers=SCHEDULERS, cwd=str(folder), environ={})
-        return compile_files([name], environment=environment)
+            name = f"job.launcher.{'toml' if place == 'toml' else 'yaml'}"
+            text = HEAD + self.text + ROLES if place == "job" else self.text
+            text = ROLE + re.sub("(?m)^(?=.)", "    ", self.text) if place == "role" else text
+            (folder / name).write_text(text)
+        environment = Environment(schedulers=SCHEDULERS, cwd=str(folder), environ=environ)
+        options = {"target": target, "variables": named, "environment": environment}
+        return compile_files([name], neighbours=has_neighbours, placeholders=has_neighbours, **options)
 
-    def said(self, found: Sequence[Diagnostic]) -> tuple[str, ...]:
-        """Return diagnostics as the lines of a case."""
-        return tuple(line for each in found for line in self._lines(each))
+    def said(self, result: Compiled) -> tuple[str, ...]:
+        """Return the diagnostics, and the jobs beside errors, as the lines of a case."""
+        jobs = ", ".join(launch.key.job for launch in result.launches) if result.errors else ""
+        more = [f"> launches: {jobs}"] if jobs else []
+        return (*(line for each in result.diagnostics for line in self._lines(each)), *more)
 
     def _lines(self, found: Diagnostic) -> Iterator[str]:
         message = found.message.replace("\n", "\\n")
@@ -68,7 +78,7 @@ class Case(NamedTuple):
 
     def _at(self, found: Diagnostic | Related) -> str:
         place = f"{found.file}:{found.span.line}:{found.span.column}" if found.span else found.file
-        return place.removeprefix("./") if self.place == "files" else place.partition(":")[2] or place
+        return place.removeprefix("./") if self.place[:5] == "files" else place.partition(":")[2] or place
 
 
 def read(path: Path) -> Iterator[tuple[str, Case | None]]:
@@ -96,7 +106,7 @@ def cases() -> Iterator[object]:
 @pytest.mark.parametrize("case", [*cases()])
 def test_a_job_file_gets_exactly_its_messages(tmp_path: Path, case: Case) -> None:
     result = case.compiled(tmp_path)
-    assert case.said(result.diagnostics) == case.messages
+    assert case.said(result) == case.messages
     assert result.launches or result.errors
 
 
@@ -105,7 +115,7 @@ def main() -> None:
         blocks = []
         for text, case in read(path):
             with tempfile.TemporaryDirectory() as folder:
-                said = case.said(case.compiled(Path(folder)).diagnostics) if case is not None else ()
+                said = case.said(case.compiled(Path(folder))) if case is not None else ()
             blocks.append(text + "".join(f"{line}\n" for line in said))
         path.write_text("\n".join(blocks))
 

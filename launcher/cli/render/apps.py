@@ -21,10 +21,9 @@ from launcher.cli.render.values import (
     timestamp,
     took,
     used,
-    width,
 )
 from launcher.state.records import ENDED, LIVE
-from launcher.text import cores, fold, memory, named, paint, plural, printable
+from launcher.text import cores, fold, memory, named, paint, plural, printable, width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

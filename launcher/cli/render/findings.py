@@ -12,6 +12,7 @@ from launcher.state.records import AppRecord
 from launcher.text import plural
 
 if TYPE_CHECKING:
+    from launcher.cli.console import Console
     from launcher.jobfile.diagnostic import Diagnostic
 
 
@@ -66,13 +67,27 @@ VERSION = "launcher.diagnostics/v1"
 INVALID = 6
 
 
+def note(found: Sequence[Diagnostic], console: Console) -> None:
+    """Print diagnostics and an empty line on stderr."""
+    from launcher.jobfile.diagnostic import render
+
+    console.note(render(found, color=console.err_color, columns=console.err_columns) + "\n")
+
+
 def findings(
-    found: Sequence[Diagnostic], format: str, *, jobs: int = 0, color: bool = False, strict: bool = False
+    found: Sequence[Diagnostic],
+    format: str,
+    *,
+    jobs: int = 0,
+    color: bool = False,
+    columns: int | None = None,
+    strict: bool = False,
 ) -> str:
     """The diagnostics as text without a final newline; "" if there are none to print.
 
     Args:
         jobs, strict: for JSON: the number of jobs, and whether warnings are errors.
+        columns: of the terminal; None does not wrap.
     """
     if format == "json":
         return _json(envelope(found, jobs, strict=strict))
@@ -88,7 +103,7 @@ def findings(
         return ""
     from launcher.jobfile.diagnostic import render
 
-    return render(found, color=color) + "\n"
+    return render(found, color=color, columns=columns) + "\n"
 
 
 def _json(value: object) -> str:

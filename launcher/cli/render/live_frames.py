@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from launcher.cli.console import OutputClosed, OutputError
 from launcher.cli.render.terminal_text import terminal_text
-from launcher.cli.render.values import width
+from launcher.text import width
 
 if TYPE_CHECKING:
     from launcher.cli.console import Console

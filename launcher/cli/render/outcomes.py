@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher.apply.events import Outcome, Result
-from launcher.cli.render.values import Cell, room, shortened, state_cell, table, text_of, width
+from launcher.cli.render.values import Cell, room, shortened, state_cell, table, text_of
 from launcher.specs.launch import JobKey
-from launcher.text import FEW, fold, named, paint
+from launcher.text import FEW, fold, named, paint, width
 
 _DONE = {
     "keep": "unchanged",

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from launcher.cli.render.document import flat
-from launcher.cli.render.values import GAP, cut, duration, width
+from launcher.cli.render.values import GAP, cut, duration
 from launcher.dataclass import dataclass
 from launcher.plan.decide import ran
 from launcher.plan.diff import Change, differences, field, is_workspace_digest, show, show_both
@@ -22,7 +22,7 @@ from launcher.specs.launch import JobKey
 from launcher.specs.macros import with_brackets
 from launcher.specs.notify import Destination
 from launcher.specs.secret import HIDDEN, hide
-from launcher.text import FEW, listing, named, natural, plural, printable, some_of
+from launcher.text import FEW, listing, named, natural, plural, printable, some_of, width
 
 _LEAST = 20  # minimum columns of a command line
 _BARE = r"[^\s\"'\\`]+\Z"

@@ -20,11 +20,10 @@ from launcher.cli.render.plan_lines import (
     role_lines,
     sent_to,
 )
-from launcher.cli.render.values import wrapped
 from launcher.plan.model import Plan, overruns, total_of
 from launcher.plan.step import Guard, Step, keys_after
 from launcher.specs.launch import JobKey
-from launcher.text import FEW, listing, paint, plural
+from launcher.text import FEW, listing, paint, plural, wrapped
 
 COLUMNS = 80
 """Width without a terminal, or if its width is unknown."""

@@ -13,11 +13,11 @@ from typing import NamedTuple
 from launcher.ci_environment import pull_request
 from launcher.cli.console import visible
 from launcher.cli.render.report_text import folded_uses, ran_in
-from launcher.cli.render.values import ago, asked_and_used, shortened, timestamp, width
+from launcher.cli.render.values import ago, asked_and_used, shortened, timestamp
 from launcher.inventory.outputs import FILE, shown
 from launcher.inventory.report import Key, Report, ReportedApp, RoleUse
 from launcher.state.records import ENDED, LIVE
-from launcher.text import plural
+from launcher.text import plural, width
 
 _SHARES = {"failures": 30, "waits": 5, "time": 30, "use": 10, "results": 5, "origin": 18, "needs": 2}
 """Section → its part of the bytes; bytes that a section does not use go to the sections after it."""

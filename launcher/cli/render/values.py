@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from launcher.cli.console import visible
-from launcher.text import core_count, cores, memory, paint, plural
+from launcher.text import core_count, cores, memory, paint, plural, width, wrapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -278,27 +278,7 @@ def _padded(cells: Sequence[Cell], color: bool) -> list[str]:
     ]
 
 
-def wrapped(text: str, columns: int) -> list[str]:
-    """Wrap a text to lines of at most `columns`; a longer word gets a line of its own."""
-    lines: list[str] = []
-    for word in text.split(" "):
-        if lines and width(f"{lines[-1]} {word}") <= columns:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word)
-    return lines
-
-
 def text_of(cell: Cell) -> str:
     """The text of a cell on one line, escaped as the console shows it."""
     text = cell if isinstance(cell, str) else cell[0]
     return text if text.isprintable() else visible(text.replace("\t", " ")).replace("\n", "\\n")
-
-
-def width(text: str) -> int:
-    """The columns that `text` takes on a terminal: wide characters take two, combining ones none."""
-    if text.isascii():
-        return len(text)
-    from unicodedata import combining, east_asian_width
-
-    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)

@@ -6,11 +6,11 @@ from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from launcher.cli.render.apps import ran_for
-from launcher.cli.render.values import ago, shortened, state_cell, text_of, width
+from launcher.cli.render.values import ago, shortened, state_cell, text_of
 from launcher.dataclass import dataclass
 from launcher.state.records import ENDED, LIVE, AppRecord
 from launcher.state.rows import WORDS_OF
-from launcher.text import fold, named, natural
+from launcher.text import fold, named, natural, width
 
 Cell = tuple[str, str]  # text, style
 PAGE = 200

@@ -71,6 +71,9 @@ def _advise_characters(path: Path, text: str, problems: Collector) -> None:
     if _looks_quoted(text):
         message = "these are typographic quotes, and part of the value"
         problems.add(path, "lookalike-character", message, label="write plain ones: \" or '")
+    elif re.match(r"[–—−][\w–—−]", text):
+        message = f"the value begins with a typographic dash, U+{ord(text[0]):04X}, and no hyphen"
+        problems.add(path, "lookalike-character", message, label="write `-` or `--`")
     elif text.strip(BLANKS) != text:
         char, where = (text[0], "begins") if text[0] in BLANKS else (text[-1], "ends")
         message = f"the value {where} with a {blank_name(char)}, which is part of it"
@@ -141,22 +144,19 @@ def _further(value: Mapping[str, Any]) -> dict[str, Path]:
     }
 
 
-def advise(
-    job: JobFile | None, folder: str, problems: Collector, common: Collection[str] = frozenset()
-) -> None:
+def advise(job: JobFile, folder: str, problems: Collector, common: Collection[str] = frozenset()) -> None:
     """Note images without a pinned tag, literal secrets, and whole commands in place of a program.
     `common` names the fields that `defaults` has for all roles."""
-    if job is None:
-        return
-    written = (problems.document.value or {}).get("roles", {})
-    for name, role in job.roles.items():
+    given = (problems.document.value or {}).get("roles")
+    written = given if isinstance(given, dict) else {}  # of a wrong file, the job may have a stand-in
+    for name, role in ((name, role) for name, role in job.roles.items() if name in written):
         args = written[name].get("args")
         # Arguments as written, with their references, each with the argument before it.
         texts = [item if isinstance(item, str) else "" for item in args] if isinstance(args, list) else []
         pairs = [*zip(["", *texts], texts, strict=False)]
         _advise_entrypoint(name, role.entrypoint or "", folder, problems)
         _advise_args(name, pairs, problems)
-        advise_shell_text(name, role, written[name], folder, problems)
+        advise_shell_text(name, role, texts, written[name].get("env"), folder, problems)
         _advise_names(name, role, problems)
         _advise_fields(name, role, written[name].keys(), problems)
         _advise_unused(name, written[name].keys(), common, problems)
@@ -209,7 +209,8 @@ def _advise_unused(role: str, fields: Set[str], common: Collection[str], problem
     if "retry_delay" in own and "max_retries" not in fields:
         message = f"`retry_delay` of role `{role}` has no effect: without `max_retries` it is never restarted"
         label = f"add `{problems.entry('max_retries', 3)}`"
-        problems.add(("roles", role, "retry_delay"), "unused-field", message, at="key", label=label)
+        path, reads = ("roles", role, "retry_delay"), [("roles", role, "max_retries")]
+        problems.add(path, "unused-field", message, at="key", label=label, reads=reads)
 
 
 def _advise_names(role: str, spec: RoleSpec, problems: Collector) -> None:
@@ -313,13 +314,10 @@ _LONGEST = 60
 
 
 def advise_shell_text(
-    role: str, spec: RoleSpec, written: Mapping[str, Any], folder: str, problems: Collector
+    role: str, spec: RoleSpec, texts: Sequence[str], env: Any, folder: str, problems: Collector
 ) -> None:
-    """Note texts for a shell in a role, `written` in the file, that a shell does not get as they look."""
+    """Note arguments and variables of a role, as written in its file, that no shell expands as they look."""
     path: Path = ("roles", role)
-    args = written.get("args")
-    texts = [item if isinstance(item, str) else "" for item in args] if isinstance(args, list) else []
-    env = written.get("env")
     if spec.run is not None:
         _advise_joined((*path, "run"), problems)
     elif os.path.basename(spec.entrypoint or "") in _POSIX_SHELLS:

@@ -1,14 +1,17 @@
-"""Build the AppDef of a checked job file, from its roles or its component, and its policies."""
+"""Validate a job file; build its AppDef, from its roles or its component, and its policies."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import ValidationError
 
 from launcher.dataclass import replace
 from launcher.jobfile.messages.collector import Collector, listing, suggest
-from launcher.jobfile.messages.wording_fields import missing_field
+from launcher.jobfile.messages.wording import report, split
+from launcher.jobfile.messages.wording_fields import fields_meant, missing_field
 from launcher.jobfile.model.job_file import JobFile, LifecycleSpec
 from launcher.jobfile.model.role import (
     BindMount,
@@ -18,6 +21,7 @@ from launcher.jobfile.model.role import (
     SecretRef,
     VolumeMount,
 )
+from launcher.jobfile.model.types import VERSION, Model
 from launcher.jobfile.text.document import Path, leaves
 from launcher.specs import mounts
 from launcher.specs.app import (
@@ -48,7 +52,8 @@ if TYPE_CHECKING:
 _COMPONENT: Path = ("component",)
 _ARGS: Path = ("args",)
 UNKNOWN = "unknown"
-"""A stand-in for a missing or wrong program of a role."""
+"""A stand-in for a missing or wrong program of a role, and for a wrong item of a list: the others keep their
+places."""
 
 _COMMANDS: Mapping[str, Sequence[str]] = {
     "sh": ("sh", "-euc"),
@@ -62,6 +67,66 @@ def script_of(entrypoint: str, args: Sequence[str]) -> dict[str, str] | None:
         if (entrypoint, *args[:-1]) == words and args[-1:]:
             return {"run": args[-1], **({"shell": shell} if shell != "sh" else {})}
     return None
+
+
+T = TypeVar("T", bound=Model)
+
+_STAND_INS: Mapping[str, Any] = {
+    "version": VERSION,
+    "name": "unnamed",
+    "roles": {"unnamed": {"entrypoint": UNKNOWN}},
+    "vars": {},
+}
+"""Valid values in place of required ones that are missing or wrong."""
+
+
+def validated(model: type[T], value: Any, problems: Collector, below: Path = ()) -> T:
+    """Return the model of a value, whose path in the document is `below`; note its faults.
+
+    A wrong value gives the model of its right parts, so that these are checked too. The other parts become
+    `assumed`, and so do the fields that an unknown key may mean.
+    """
+    is_copy = False
+    while True:
+        try:
+            return model.model_validate(value)
+        except ValidationError as error:
+            errors = error.errors(include_url=False)
+        if not is_copy:
+            report(errors, value, problems, below)
+            value, is_copy = _copied(value), True
+        for kind, path, rest in [(each["type"], *split(each["loc"], value)) for each in errors]:
+            path = path or rest
+            problems.assumed.add((*below, *path))
+            if kind == "extra_forbidden":
+                problems.assumed.update(fields_meant((*below, *path), problems))
+            if path:
+                _remove(value, path)
+            else:
+                value = {}
+            if len(path) == 1 and path[0] in _STAND_INS and path[0] in model.model_fields:
+                value[path[0]] = _STAND_INS[path[0]]
+
+
+def _copied(value: Any) -> Any:
+    """Return a value whose mappings and lists are new."""
+    if isinstance(value, dict):
+        return {key: _copied(each) for key, each in value.items()}
+    return [*map(_copied, value)] if isinstance(value, list) else value
+
+
+def _remove(value: dict[str, Any], path: Path) -> None:
+    """Remove the entry at a path of a mapping.
+
+    A wrong item of a list becomes a text; where the list takes none, it goes as a whole.
+    """
+    at, inner = path[-1], value.get(str(path[0]))
+    if len(path) > 1 and isinstance(inner, dict):
+        _remove(inner, path[1:])
+    elif len(path) == 2 and isinstance(inner, list) and isinstance(at, int) and inner[at] != UNKNOWN:
+        inner[at] = UNKNOWN
+    else:
+        value.pop(str(path[0]), None)
 
 
 def check_shape(value: Mapping[str, Any], problems: Collector) -> None:
@@ -103,7 +168,7 @@ def _check_script(at: Path, role: Mapping[str, Any], problems: Collector) -> Non
     text, shell = role["run"], role.get("shell", "sh")
     words = text[2:].split("\n")[0].split() if isinstance(text, str) and text.startswith("#!") else []
     program = os.path.basename(words[words[0].endswith("/env") and len(words) > 1]) if words else ""
-    if program and program != shell:
+    if program and shell in (*_COMMANDS,) and program != shell:
         message = f"`{shell}` runs the script, and its first line names `{program}`"
         is_shell = program in _COMMANDS
         label = f"add `{problems.entry('shell', program)}`" if is_shell else "take the line away"
@@ -126,7 +191,7 @@ def build_component(
     if problems.is_assumed(_COMPONENT):
         return nothing
     # A component cannot be called with a placeholder.
-    is_called = not problems.holds_assumed(_ARGS) and not problems.holds_broken(_ARGS)
+    is_called = problems.is_sound(_ARGS)
     numbers = (path for path, value in leaves(job.args) if isinstance(value, bool | int | float))
     spelt = {path: _spelt((*_ARGS, *path), problems) for path in numbers}
     answer = calls.answer(Call(job.component or "", folder, job.args, spelt, is_called), root)
@@ -181,12 +246,10 @@ def build_app(job: JobFile, name: str, problems: Collector) -> AppDef:
     roles = [_role(key, role, job, problems) for key, role in job.roles.items()]
     app = AppDef(name=name, roles=roles, metadata=dict(job.metadata), output=job.output)
     for found in as_written(check_app(app), job):
-        if problems.holds_assumed(found.path[:2]) or problems.holds_broken(found.path):
-            continue  # a placeholder is part of the problem, or the problem was reported already
         code = "constraint" if found.path[-1:] == ("min_replicas",) else code_of(found)
         is_of_order = found.path[2:3] == ("depends_on",) and found.code != "constraint"
         at_key = is_of_order or found.code in ("missing-field", "unusable-name", "duplicate-role")
-        problems.add(found.path, code, found.message, at="key" if at_key else "value")
+        problems.add(found.path, code, found.message, at="key" if at_key else "value", reads=found.reads)
     return app
 
 
@@ -202,8 +265,10 @@ def as_written(problems: Sequence[Problem], job: JobFile) -> Iterator[Problem]:
         match problem.path:
             case ("roles", name, "entrypoint" | "args", *_) if name in scripted:
                 yield problem._replace(path=("roles", name, "run"))
-            case ("roles", str(name), "resource", "capabilities", "gpu_type") if _says_gpu_type(name, job):
+            case ("roles", str(name), "resource", "capabilities", "gpu_type") if _says("gpu_type", name, job):
                 yield problem._replace(path=("roles", name, "resource", GPU_TYPE))
+            case ("roles", str(name), "resource", "memMB") if _says("memory", name, job):
+                yield problem._replace(path=("roles", name, "resource", "memory"))
             case ("roles", str(name), "depends_on", str(other)):
                 given = job.roles[name].depends_on if name in job.roles else {}
                 is_listed = isinstance(given, list) and other in given
@@ -213,9 +278,10 @@ def as_written(problems: Sequence[Problem], job: JobFile) -> Iterator[Problem]:
                 yield problem
 
 
-def _says_gpu_type(role: str, job: JobFile) -> bool:
+def _says(field: str, role: str, job: JobFile) -> bool:
+    """Whether a role has this field in `resource`."""
     resource = job.roles[role].resource if role in job.roles else None
-    return isinstance(resource, Resources) and resource.gpu_type is not None
+    return isinstance(resource, Resources) and getattr(resource, field) is not None
 
 
 def build_lifecycle(spec: LifecycleSpec) -> Lifecycle:

@@ -48,7 +48,7 @@ class Folders:
 
         found, seen = [], _Seen(directory, problems)
         for path, target in spec.items():
-            if problems.holds_assumed(("workspace", path)):
+            if not problems.is_sound(("workspace", path)):
                 continue
             digest = self._digest(path, directory, ("workspace", path), problems)
             if seen.is_placed(path, target) and digest is not None:
@@ -99,7 +99,7 @@ class Folders:
         if not (self.is_here and _stay_inside(triggers, directory, root, problems)):
             return ""
         globs = tuple(glob for trigger in triggers for glob in trigger.globs)
-        if not globs or not self.is_read or problems.holds_assumed(("lifecycle",)):
+        if not globs or not self.is_read or not problems.is_sound(("lifecycle", "rerun_on")):
             return ""
         key = (directory, globs)
         if key not in self._triggers:
@@ -120,10 +120,10 @@ class Folders:
         """
         if not self.is_here:
             return ""
-        good = not problems.holds_assumed(("inputs",))
+        good = problems.is_sound(("inputs",))
         for index, glob in enumerate(globs):
             path: Path = ("inputs", index)
-            if not (problems.is_broken(path) or problems.is_assumed(path)):
+            if problems.is_sound(path):
                 good = self._is_input(glob, directory, root, path, problems) and good
         if not (globs and good and self.is_read):
             return ""

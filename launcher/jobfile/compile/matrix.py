@@ -74,6 +74,13 @@ _MOST_COMBINATIONS = 1 << 16
 GROUP = "group"
 """The key of a matrix whose value is the name for all of its jobs."""
 
+_NO_AXES = {
+    "max_parallel": "`max_parallel` is a field of the job, beside `matrix`",
+    "fail_fast": "leave it out: a job that fails stops no other one",
+}
+"""Words that other tools have within a matrix → what there is here."""
+
+Items = Sequence[tuple[int, dict[str, Any]]]
 _AT: Path = ("matrix",)
 
 
@@ -192,6 +199,7 @@ class Matrix:
         if not names and not given.keys() & {"exclude", "include"}:
             return [NO_MATRIX]  # a target may remove every axis
         self.axes = {axis: self._axis(axis, given[axis]) for axis in sorted(names)}
+        excluded, included = ([*self._items(key, given.get(key, []))] for key in ("exclude", "include"))
         if self.problems.has_errors:
             return []
         total = math.prod(map(len, self.axes.values())) if self.axes else 0
@@ -199,8 +207,7 @@ class Matrix:
             return self._too_many(total, is_before=bool(given.get("exclude")))  # before they are made
         rows = product(*self.axes.values())
         made = [Combination(dict(zip(self.axes, cells, strict=True))) for cells in rows]
-        made = self._excluded(made if self.axes else [], given.get("exclude", []))
-        made = self._included(made, [*self._items("include", given.get("include", []))])
+        made = self._included(self._excluded(made if self.axes else [], excluded), included)
         if not made and not self.problems.has_errors:
             why = "every combination is excluded" if self.axes else "it has no axes, and `include` no items"
             self._wrong(_AT, f"`matrix` makes no job: {why}", code="constraint", at="key")
@@ -217,7 +224,7 @@ class Matrix:
         if isinstance(given, dict):
             return self._range(path, given)
         if not isinstance(given, list):
-            label = axis_remedy(given, self.problems)
+            label = _NO_AXES.get(name.replace("-", "_")) or axis_remedy(given, self.problems)
             self._wrong(path, f"axis `{name}` must be a list of values, not {got(given)}", label)
             return []
         if not given:
@@ -274,10 +281,10 @@ class Matrix:
             return []
         return [Cell(value, str(value), at) for value in range(start, stop, step)]
 
-    def _excluded(self, made: list[Combination], given: Any) -> list[Combination]:
+    def _excluded(self, made: list[Combination], items: Items) -> list[Combination]:
         """Return the combinations without those that a mapping below `exclude` describes."""
         known, gone = _Index(made), set[int]()
-        for index, item in self._items("exclude", given):
+        for index, item in items:
             if self._is_guessed(*((*_AT, "exclude", index, name) for name in item)):
                 continue
             places = known.places(item)
@@ -287,9 +294,7 @@ class Matrix:
             gone.update(places)
         return [each for place, each in enumerate(made) if place not in gone]
 
-    def _included(
-        self, made: list[Combination], items: Sequence[tuple[int, dict[str, Any]]]
-    ) -> list[Combination]:
+    def _included(self, made: list[Combination], items: Items) -> list[Combination]:
         """Return the combinations and those that `include` adds, with the further values that it gives them.
 
         An item that names every axis and is none of the combinations is a new combination. Then each item
@@ -361,6 +366,8 @@ class Matrix:
                 continue
             unknown = [name for name in part if name not in self.axes]
             wrong = [name for name in unknown if not self._may_be_further(key, name, at)]
+            if None in part.values():
+                continue  # reported for the value
             if not all(map(_is_scalar, part.values())):
                 self._wrong(at, f"item {index + 1} of `{key}` gives each name one value")
             elif not wrong:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from launcher.dataclass import dataclass, field, replace
 from launcher.jobfile.compile.advice import advise, advise_text, advise_variables
+from launcher.jobfile.compile.build import validated
 from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.layers import Layered, Parents, is_known_version, layered
 from launcher.jobfile.compile.matrix import NO_MATRIX, Combination, Matrix, named
@@ -335,7 +335,7 @@ def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome
         whole.combinations = []
     made = whole.combinations or [NO_MATRIX]
     outcome = _Outcome(variant, whole.specs, shared.found, len(made))
-    first: tuple[JobFile | None, Collector] | None = None
+    first: tuple[JobFile, Collector] | None = None
     for combination in made:
         problems = shared.fork()
         job, launch = compile_job(whole, combination, work, problems)
@@ -344,11 +344,10 @@ def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome
             outcome.problems += problems.found
         else:
             outcome.take(problems.found)
-        if launch is not None:
-            notes = () if outcome.made else (*whole.notes_on_unused_axes(),)
-            trace = Trace(problems, variant, work.home.config, launch.scheduler)
-            launch = replace(launch, notes=notes, shared_line=trace.shared_line)
-            outcome.made.append(Made(launch, trace))
+        notes = () if outcome.made else (*whole.notes_on_unused_axes(),)
+        trace = Trace(problems, variant, work.home.config, launch.scheduler)
+        launch = replace(launch, notes=notes, shared_line=trace.shared_line)
+        outcome.made.append(Made(launch, trace))
     common_fields: Collection[str] = ()
     if variant.common is not None:
         values = whole.references(made[0], work.home, shared.fork()).values
@@ -397,19 +396,11 @@ def _combinations(matrix: Any, whole: Expanded, home: Home, problems: Collector)
 
 
 def _definitions(value: Any, problems: Collector) -> dict[str, AnyVar]:
-    """Return the variables that the file declares, without wrong ones."""
+    """Return the variables that the file declares, without their wrong parts."""
     checked = References(problems, {}).resolve(value, JOB_FIELDS["vars"], ("vars",))
     if checked == {}:
         return {}
-    try:
-        return Declarations.model_validate({"vars": checked}).vars
-    except ValidationError as error:
-        report(error.errors(include_url=False), {"vars": checked}, problems)
-    specs: dict[str, AnyVar] = {}
-    for name, part in checked.items() if isinstance(checked, dict) else ():
-        with suppress(ValidationError):
-            specs |= Declarations.model_validate({"vars": {name: part}}).vars
-    return specs
+    return validated(Declarations, {"vars": checked}, problems).vars
 
 
 def _check_common_role(references: References) -> Collection[str]:

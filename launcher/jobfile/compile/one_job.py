@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
-
-from pydantic import ValidationError
 
 from launcher.components.calls import Calls
 from launcher.dataclass import dataclass, field, replace
@@ -17,6 +15,7 @@ from launcher.jobfile.compile.build import (
     build_component,
     build_lifecycle,
     check_shape,
+    validated,
     with_project,
 )
 from launcher.jobfile.compile.inputs import Folders
@@ -28,11 +27,10 @@ from launcher.jobfile.compile.references import References, names_in
 from launcher.jobfile.compile.variables import AnyVar, Inputs, Value
 from launcher.jobfile.compile.variants import Variant
 from launcher.jobfile.messages.collector import At, Collector, show
-from launcher.jobfile.messages.wording import report
 from launcher.jobfile.messages.wording_fields import bad_label
 from launcher.jobfile.model.fields import JOB, JOB_FIELDS
 from launcher.jobfile.model.job_file import ComponentJob, JobFile, NeedSpec
-from launcher.jobfile.model.types import LABEL, VERSION
+from launcher.jobfile.model.types import LABEL
 from launcher.jobfile.text.document import Document, Path, Range
 from launcher.specs.app import AppDef
 from launcher.specs.check import Problem
@@ -40,9 +38,6 @@ from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
 from launcher.specs.launch import NO_BUDGET, Launch, Need
 from launcher.specs.outputs import references, unneeded
 from launcher.specs.secret import hide
-
-# Valid values in place of required ones that are missing.
-_STAND_INS: dict[str, Any] = {"version": VERSION, "name": "unnamed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,15 +120,15 @@ class Expanded:
 
 def compile_job(
     whole: Expanded, combination: Combination, work: Work, problems: Collector
-) -> tuple[JobFile | None, Launch | None]:
-    """Return the job of one combination, or None where it cannot be made. Faults go to `problems`."""
+) -> tuple[JobFile, Launch]:
+    """Return the job of one combination. Faults go to `problems`; a wrong job is made of its right parts."""
     for name, cell in combination.cells.items():
         text = f"`$<matrix.{name}>` is {show(hide(cell.value, name))} here"
         problems.definitions[f"matrix.{name}"] = (cell.path, "value", text)
     references = whole.references(combination, work.home, problems)
-    job = _validated(references.resolve(whole.value, JOB, ()), problems)
-    if job is None:
-        return None, None
+    value = references.resolve(whole.value, JOB, ())
+    check_shape(value, problems)
+    job = validated(ComponentJob if "component" in value else JobFile, value, problems)
     name = job.name if is_pattern(whole.value.get("name")) else named(job.name, combination)
     has_matrix = bool(combination) or "matrix" in (problems.document.value or {})
     if job.max_parallel is not None and not has_matrix:
@@ -144,7 +139,7 @@ def compile_job(
         problems.add(path, "constraint", message, at="key", label=label, hint=hint)
     needs = build_needs(job.needs, name, references)
     launch = _launch(job, name, needs, whole.target, work, problems)
-    if not (problems.holds_broken(("needs",)) or problems.holds_assumed(("needs",))):
+    if problems.is_sound(("needs",)):
         _check_outputs(launch.app, {need.job for need in needs}, job, problems)
     if combination:
         launch = replace(launch, matrix=whole.group or job.name, max_parallel=job.max_parallel)
@@ -157,26 +152,7 @@ def _check_outputs(app: AppDef, needs: Collection[str], job: JobFile, problems: 
     for found in as_written(unneeded(others, needs), job):
         problems.add(found.path, found.code, found.message, label="add it to `needs`")
     places = [Problem(each.path, each.job, each.written) for each in others]
-    problems.outputs = [(other, path, written) for path, other, written in as_written(places, job)]
-
-
-def _validated(value: dict[str, Any], problems: Collector) -> JobFile | None:
-    """Return the model of a file; of a wrong file, the model without the wrong parts, so that the rest is
-    checked too."""
-    if problems.is_broken(("version",)):
-        value = {**value, "version": VERSION}
-    check_shape(value, problems)
-    model = ComponentJob if "component" in value else JobFile
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        wrong = report(error.errors(include_url=False), value, problems)
-    try:
-        return model.model_validate(_sound_part(value, wrong))
-    except ValidationError:
-        return None
-    finally:
-        problems.assumed.update(path[:3] for path in wrong)
+    problems.outputs = [(each.code, each.path, each.message) for each in as_written(places, job)]
 
 
 def _launch(
@@ -219,27 +195,6 @@ def _launch(
     )
 
 
-def _sound_part(value: dict[str, Any], wrong: Iterable[Path]) -> dict[str, Any]:
-    """Return a copy of the job file `value` without the `wrong` fields of the job and of its roles."""
-    out = dict(value)
-    roles = value.get("roles")
-    if isinstance(roles, dict):
-        out["roles"] = {name: dict(role) if isinstance(role, dict) else role for name, role in roles.items()}
-    for path in wrong:
-        match path:
-            case ("roles", name, str(field), *_):
-                role = out["roles"].get(name)
-                if isinstance(role, dict):
-                    role.pop(field, None)
-            case ("roles", name):
-                out["roles"].pop(name, None)
-            case (str(field), *_):
-                out.pop(field, None)
-                if field in _STAND_INS:
-                    out[field] = _STAND_INS[field]
-    return out
-
-
 def build_needs(
     given: Mapping[str, NeedSpec | None] | Sequence[str], job: str, references: References
 ) -> tuple[Need, ...]:
@@ -253,7 +208,7 @@ def build_needs(
         entries = [(name, None, ("needs", index)) for index, name in enumerate(given)]
     at: At = "key" if isinstance(given, Mapping) else "value"
     for name, spec, path in entries:
-        if problems.is_broken(path) or problems.is_assumed(path):
+        if not problems.is_sound(path):
             continue
         if not re.fullmatch(LABEL[1:-1], name):
             bad_label(path, name, "job", problems, at_key=at == "key")

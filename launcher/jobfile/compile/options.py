@@ -73,7 +73,7 @@ def _options_of_job(
             message = f"scheduler `{scheduler}` needs the option `{name}`"
             at = ("cfg",) if "cfg" in (problems.document.value or {}) else ("scheduler",)
             label = f"add `{name}` to `cfg`"
-            problems.add(at, "missing-field", message, at="key", label=label, hint=opt.help)
+            problems.add(at, "missing-field", message, at="key", label=label, hint=opt.help, reads=[("cfg",)])
     usual = {name: opt.default for name, opt in opts}
     return {
         key: value
@@ -185,7 +185,7 @@ def _check_rules(
         bound = bind(app, directory=folder, home=looks.expanded("~"))
     except MacroError:
         return  # the submission reports a text that cannot be written in this folder
-    has_workspace = job.workspace is not None or problems.holds_assumed(("workspace",))
+    has_workspace = job.workspace is not None or not problems.is_sound(("workspace",))
     refused = rules(job.scheduler, bound, cfg, has_workspace)
     if not refused:
         return
@@ -200,10 +200,7 @@ def _check_rules(
                 message = f"component `{job.component}` makes an app that {job.scheduler} refuses: {where}: "
                 problems.add(("component",), "invalid-value", message + found.message)
             continue
-        # A placeholder may be part of the problem. A contradiction of fields concerns the whole role.
-        part = found.path[:2] if found.code == "constraint" else found.path
-        if not (problems.holds_assumed(part) or problems.holds_broken(found.path)):
-            _note(found, problems)
+        _note(found, problems)
 
 
 def _note(found: Problem, problems: Collector) -> None:
@@ -214,4 +211,4 @@ def _note(found: Problem, problems: Collector) -> None:
     elif found.code == "unpinned-image":
         label = "name a version"
     at: At = "key" if found.code in ("missing-field", "unusable-name") else "value"
-    problems.add(found.path, code_of(found), message, at=at, label=label)
+    problems.add(found.path, code_of(found), message, at=at, label=label, reads=found.reads)

@@ -6,24 +6,22 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from json import dumps
-from typing import Any, NamedTuple, TypeVar
-
-from pydantic import ValidationError
+from typing import Any, NamedTuple
 
 from launcher import ci_environment, looks
 from launcher.dataclass import dataclass, field, replace
 from launcher.errors import CommandError
 from launcher.git import Head
+from launcher.jobfile.compile.build import validated
 from launcher.jobfile.compile.discover import wrong_pattern
 from launcher.jobfile.compile.options import Schedulers, check_option
 from launcher.jobfile.compile.variables import ENVIRON, Value
 from launcher.jobfile.diagnostic import Diagnostic
 from launcher.jobfile.messages.collector import Collector, got
-from launcher.jobfile.messages.wording import report
-from launcher.jobfile.messages.wording_fields import LABEL_RULE
+from launcher.jobfile.messages.wording_fields import bad_label
 from launcher.jobfile.model.job_file import BudgetSpec, LifecycleSpec, NotifySpec, QueueSpec
-from launcher.jobfile.model.types import LABEL, Model
-from launcher.jobfile.text.document import Document, Path, Spot, read_source
+from launcher.jobfile.model.types import LABEL
+from launcher.jobfile.text.document import Document, Spot, read_source
 from launcher.jobfile.text.parse import parse_values
 from launcher.specs.jobkey import DEFAULT_PROJECT
 from launcher.specs.launch import NO_BUDGET, NO_CAPS, Budget, Caps
@@ -96,8 +94,6 @@ class GitFacts:
 STAND_INS = GitFacts(None, _head=Head("0" * 40, "branch", False))
 """The commit and branch in a document that is compared between commits."""
 
-T = TypeVar("T", bound=Model)
-
 
 @dataclass(frozen=True, slots=True)
 class Config:
@@ -145,12 +141,12 @@ def read_config(
     value = document.value or {}
     _check_fields(value, schedulers, problems, components)
     _check_exclude(value.get("exclude", []), problems)
-    queue = _part(QueueSpec, "queue", _known(value.get("queue"), QUEUE), problems)
+    queue = validated(QueueSpec, _known(value.get("queue"), QUEUE), problems, ("queue",))
     return Config(
         project=_label("project", value, problems) or DEFAULT_PROJECT,
         target=_label("target", value, problems),
         options=dict(_options(value.get("schedulers", {}), schedulers, problems)),
-        lifecycle=_part(LifecycleSpec, "lifecycle", value.get("lifecycle", {}), problems),
+        lifecycle=validated(LifecycleSpec, value.get("lifecycle", {}), problems, ("lifecycle",)),
         caps=Caps(queue.cpu, queue.memory, queue.gpus, queue.max_parallel),
         budgets=dict(_budgets(value.get("budget"), problems)),
         notify=tuple(_destinations(value.get("notify"), problems)),
@@ -174,11 +170,10 @@ def _budgets(table: Any, problems: Collector) -> Iterator[tuple[str, Budget]]:
         if not isinstance(part, dict) or target in BUDGET or target.startswith("x-"):
             continue
         if target and not re.fullmatch(LABEL[1:-1], target):
-            message = f"`{target[:80]}` cannot name a target"
-            problems.add(("budget", target), "invalid-name", message, hint=LABEL_RULE, at="key")
+            bad_label(("budget", target), target, "target", problems, at_key=True)
         else:
             path = ("budget", target) if target else ("budget",)
-            found = _part(BudgetSpec, path, _known(part, BUDGET), problems)
+            found = validated(BudgetSpec, _known(part, BUDGET), problems, path)
             own = Budget(found.gpu_hours, found.core_hours)
             own = Budget(*(all_ if one is None else one for one, all_ in zip(own, common, strict=True)))
             common = common if target else own
@@ -186,7 +181,7 @@ def _budgets(table: Any, problems: Collector) -> Iterator[tuple[str, Budget]]:
 
 
 def _destinations(table: Any, problems: Collector) -> Iterator[Destination]:
-    found = _part(NotifySpec, "notify", _known(table, NOTIFY), problems)
+    found = validated(NotifySpec, _known(table, NOTIFY), problems, ("notify",))
     on = tuple(found.on or ())
     if found.url:
         yield Destination(url=found.url, secret=str(found.secret or ""), on=on)
@@ -254,7 +249,7 @@ def _label(name: str, value: Mapping[str, Any], problems: Collector) -> str | No
     if isinstance(given, str) and re.fullmatch(LABEL[1:-1], given):
         return given
     if isinstance(given, str):
-        problems.add((name,), "invalid-name", f"`{given[:80]}` cannot name a {name}", hint=LABEL_RULE)
+        bad_label((name,), given, name, problems)
     elif given is not None:
         problems.add((name,), "wrong-type", f"`{name}` must be text, not {got(given)}")
     return None
@@ -274,15 +269,6 @@ def _options(
                 if check_option(name, key, given, opts, problems, ("schedulers", name, key)):
                     valid[key] = given
             yield name, valid
-
-
-def _part(model: type[T], path: str | Path, value: Any, problems: Collector) -> T:
-    """Return a part of the file as its model; an empty model where the part is wrong, which is noted."""
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        report(error.errors(include_url=False), value, problems, (path,) if isinstance(path, str) else path)
-        return model()
 
 
 class Checkout(NamedTuple):

@@ -51,6 +51,7 @@ _FOREIGN_NAMES = {
     **dict.fromkeys(("rank", "replica", "index", "node_rank"), "replica_id"),
     **dict.fromkeys(("world_size", "size", "replicas"), "num_replicas"),
     **dict.fromkeys(("output", "outputs", "out", "output.dir"), "output_dir"),
+    **dict.fromkeys(("git.commit", "git.hash", "git.rev", "commit", "sha"), "git.sha"),
 }
 """Names of references in other tools → our names."""
 

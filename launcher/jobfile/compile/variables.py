@@ -249,7 +249,8 @@ class _Variable:
         env = f", or set {spec.from_env} in the environment" if spec.from_env else ""
         label, hint = f"give it with `--var {name}=…`", f"or add a `default`{env}"
         message = f"variable `{name}` has no value"
-        self.problems.add(("vars", name), "unset-variable", message, at="key", label=label, hint=hint)
+        path: Path = ("vars", name)
+        self.problems.add(path, "unset-variable", message, at="key", label=label, hint=hint, reads=[path])
         return Value(None, "")
 
     def _default_text(self) -> str:
@@ -315,7 +316,8 @@ class _Variable:
         if wrong:
             message = f"the default of variable `{self.name}` is {show(default)}, {wrong}"
             label = suggest(str(default), map(str, self.choices))
-            self.problems.add((*path, "default"), code, message, label=label)
+            reads = [(*path, "choices")]
+            self.problems.add((*path, "default"), code, message, label=label, reads=reads)
 
     def _placeholder(self) -> Any:
         """A value of the right type that the definition allows."""

@@ -121,6 +121,8 @@ class Variants:
                 self.problems.add(path, "invalid-name", message, at="key", label="give it another name")
             elif not re.fullmatch(LABEL[1:-1], name):
                 bad_label(path, name, "target", self.problems, at_key=True)
+                if isinstance(overlay, dict):
+                    self._check_overlay(path, overlay)
             elif not isinstance(overlay, dict):
                 example = self.problems.written({"scheduler": DEFAULT_SCHEDULER})
                 self._wrong(path, overlay, f"what differs in it, such as {example}")
@@ -223,10 +225,16 @@ def chosen_target(
     if asked is not None:
         if asked != DEFAULT_TARGET and asked not in targets:
             message = f"the file declares no target `{asked}`"
-            otherwise = "it declares no target at all: leave --target out"
+            label, otherwise = "", "it declares no target at all: leave --target out"
+            if asked in ((home.config.shared and home.config.shared.value) or {}).get("targets", ()):
+                entry = lacking.entry(asked, {}) if targets else lacking.entry("targets", [asked])
+                label, otherwise = f"add `{entry}`: launcher.toml has it", ""
             is_own = lacking.document.key_range(path).source is lacking.document.source
             at = path if is_own else ("name",)
-            lacking.unknown(at, "unknown-target", message, asked, targets, "targets", otherwise=otherwise)
+            title = "targets"
+            lacking.unknown(
+                at, "unknown-target", message, asked, targets, title, label=label, otherwise=otherwise
+            )
         return asked
     usual = home.config.target
     if usual is None or usual == DEFAULT_TARGET or not targets:
@@ -287,7 +295,7 @@ def check_names(
     first: dict[str, Combination] = {}
     for full, each in zip(names, made, strict=True):
         first.setdefault(full, each)
-    if problems.holds_assumed(_MATRIX):
+    if not problems.is_sound(_MATRIX):
         return [*first.values()]
     twin = next((pair for pair in zip(names, made, strict=True) if first[pair[0]] is not pair[1]), None)
     if twin is not None:

@@ -181,7 +181,7 @@ class Collector:
     Attributes:
         found: everything so far.
         broken: paths whose value is known to be wrong, so that further problems are not reported.
-        assumed: paths whose value holds a placeholder, and so cannot be judged.
+        assumed: paths whose value holds a placeholder, or was wrong and left out, and so cannot be judged.
         sources: path → names of the references in its value: "var.epochs", "matrix.lr".
         spelt: path of a value that is a single reference → the text of the referenced value.
         definitions: name of a reference → the place of its value, and a sentence about it.
@@ -215,29 +215,29 @@ class Collector:
         severity: Severity | None = None,
         part: str = "",
         related: tuple[Related, ...] = (),
+        reads: Iterable[Path] | None = None,
         is_final: bool = False,
     ) -> None:
         """Note a problem at `path`, unless the value there was reported already.
 
         Args:
+            reads: where not None, nothing is noted if the value or one at these paths is wrong or unknown.
             severity: None for the severity of the code.
             part: narrows the range to this piece of the value, where the file holds it literally.
             is_final: whether no further problem of this value is reported.
         """
         severity = severity or severity_of(code)
         is_known = severity == "error" and self.is_broken(path)
+        is_known = is_known or (reads is not None and not self.is_sound(path, *reads))
         if is_final:
             self.broken.add(path)
         if is_known:
             return
         source, start, end = self._range(path, at)
         within = source.text.find(part, start, end) if part else -1
-        if within >= 0:
-            start, end = within, within + len(part)
-        for name in self.sources.get(path, ()):
-            if name in self.definitions:
-                where, there, text = self.definitions[name]
-                related = (*related, self.place(where, text, at=there))
+        start, end = (within, within + len(part)) if within >= 0 else (start, end)
+        known = (self.definitions.get(name) for name in self.sources.get(path, ()))
+        related += tuple(self.place(where, text, at=there) for where, there, text in filter(None, known))
         self.found.append(
             source.diagnostic(
                 start, end, code, message, label=label, hint=hint, severity=severity, related=related
@@ -286,17 +286,18 @@ class Collector:
         """Whether the value at `path`, or one around it, was reported already."""
         return bool(self.broken) and any(path[:size] in self.broken for size in range(len(path) + 1))
 
-    def holds_broken(self, path: Path) -> bool:
-        """Whether a part of the value at `path` was reported already."""
-        return path in self.broken or any(known[: len(path)] == path for known in self.broken)
-
     def is_assumed(self, path: Path) -> bool:
         """Whether a placeholder is at `path`, or around it."""
         return bool(self.assumed) and any(path[:size] in self.assumed for size in range(len(path) + 1))
 
-    def holds_assumed(self, path: Path) -> bool:
-        """Whether a placeholder is at `path`, around it or inside it."""
-        return self.is_assumed(path) or any(known[: len(path)] == path for known in self.assumed)
+    def is_sound(self, *paths: Path) -> bool:
+        """Whether nothing at the paths, around or inside them, is wrong or a placeholder; "*" is any name."""
+        unsound = (*self.broken, *self.assumed) if paths else ()
+        return not any(
+            all(one in (other, "*") for one, other in zip(path, known, strict=False))
+            for path in paths
+            for known in unsound
+        )
 
     def place(self, path: Path, message: str, *, at: At = "key") -> Related:
         """Return a second place in this file."""

@@ -164,6 +164,8 @@ def _number(kind: str, path: Path, value: Any, problems: Collector) -> Advice:
     text = value.strip().lower()
     if re.fullmatch(r"[-+]?[0-9]+(\.[0-9]+)?", value) and not problems.sources.get(path):
         return "take the quotes away", ""
+    if text.isdecimal() and not text.isascii():
+        return f"write {int(text)}", "these are digits of another script"
     if key == "cpu" and cores(value):
         return f"write {cores(value)}", "cores, which may be a fraction"
     if kind == "int_type" and re.fullmatch(r"\d{1,9}(_\d{1,9})+|\d{1,3}(,\d{3})+", text):
@@ -314,7 +316,9 @@ def need_remedy(needs: Any, problems: Collector) -> Advice:
     items = _parted(needs) if isinstance(needs, str) else needs
     found: dict[str, Any] = {}
     for item in items if isinstance(items, list) else [items]:
-        if isinstance(item, dict) and isinstance(item.get("job"), str):
+        if isinstance(item, list):
+            found |= {str(name): {} for name in item}
+        elif isinstance(item, dict) and isinstance(item.get("job"), str):
             found[item["job"]] = {}
         elif isinstance(item, dict):
             options = {key: {"rerun": each} if each == "never" else each for key, each in item.items()}

@@ -33,22 +33,19 @@ WANTED: Mapping[str, str] = {
 }
 
 
-def report(errors: list[ErrorDetails], value: Any, problems: Collector, below: Path = ()) -> list[Path]:
-    """Note pydantic's errors in `value`, whose path in the document is `below`; return their paths."""
-    wrong = []
+def report(errors: list[ErrorDetails], value: Any, problems: Collector, below: Path = ()) -> None:
+    """Note pydantic's errors in `value`, whose path in the document is `below`."""
     for error in errors:
-        path, rest = _split(error["loc"], value)
+        path, rest = split(error["loc"], value)
         kind = error["type"]
         full = (*below, *path)
-        wrong.append((*full, *rest) if kind == "missing" else full)
         is_key = "[key]" in error["loc"]
         if problems.is_assumed(full) and kind not in WANTED and not is_key:
             continue  # only the type of the error is known
         _say(kind, full, rest, is_key, error, problems)
-    return wrong
 
 
-def _split(loc: tuple[str | int, ...], value: Any) -> tuple[Path, Path]:
+def split(loc: tuple[str | int, ...], value: Any) -> tuple[Path, Path]:
     """Split a location into the path that exists in the document, and the rest without tags of unions."""
     path: Path = ()
     rest: Path = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any
+from unicodedata import normalize
 
 from launcher.jobfile.messages.collector import Collector, listing, nearest, place_name, suggest
 from launcher.jobfile.messages.foreign import Word, kind_of, near_word_for, word_for
@@ -160,6 +161,14 @@ def _misspelt(path: Path, field: str, problems: Collector) -> str | None:
         return None
     unknown = (key for key in mapping if key not in fields and not key.startswith("x-"))
     return next((key for key in unknown if _may_be(path, key, mapping[key], field)), None)
+
+
+def fields_meant(path: Path, problems: Collector) -> list[Path]:
+    """Return the absent fields that the unknown key at a path may mean, with their paths."""
+    above, key = path[:-1], str(path[-1])
+    mapping = _value_at(above, problems.document.value)
+    absent = (field for field in fields_at(above) if field not in mapping)
+    return [(*above, field) for field in absent if _may_be(above, key, mapping[key], field)]
 
 
 def _may_be(path: Path, key: str, value: Any, field: str) -> bool:
@@ -360,13 +369,12 @@ def _value_at(path: Path, value: Any) -> Any:
 
 def bad_name(path: Path, name: str, problems: Collector) -> None:
     """Note a key that is unusable as a name."""
-    if path[:-1] == ("roles",):
-        found = elsewhere(("roles",), name)
-        if found is not None:
-            label, hint = _belongs(("roles",), name, found, problems)
-            problems.add(path, "unknown-field", f"`{name}` is no role", at="key", label=label, hint=hint)
-            problems.broken.add(path)
-            return
+    found = elsewhere(path[:-1], name) if path[:-1] == ("roles",) else None
+    if found is not None:
+        label, hint = _belongs(("roles",), name, found, problems)
+        problems.add(path, "unknown-field", f"`{name}` is no role", at="key", label=label, hint=hint)
+        problems.broken.add(path)
+    elif path[-2:-1] in (("roles",), ("depends_on",)):
         bad_label(path, name, "role", problems, at_key=True)
     elif path[:-1] == ("vars",):
         hint = "letters, digits, `_` and `-`, a letter first"
@@ -396,6 +404,7 @@ def label_like(name: str) -> str:
     parts = re.split(r"(\$<[\w.-]+>)", name)
     if any("$" in part for part in parts[::2]):
         return ""
-    parts[::2] = (re.sub(r"[^a-z0-9]+", "-", part.lower()) for part in parts[::2])
+    plain = (re.sub("[\u0300-\u036f]", "", normalize("NFKD", part)) for part in parts[::2])
+    parts[::2] = (re.sub(r"[^a-z0-9]+", "-", part.lower()) for part in plain)
     kept = "".join(parts).strip("-")
     return kept if len(parts) > 1 else kept[:63].rstrip("-")

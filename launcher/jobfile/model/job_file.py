@@ -135,7 +135,7 @@ ON_NEW_RUN = {"never": "Only the order counts: a new run of the other job does n
 
 
 class NeedSpec(Model):
-    """How a job depends on another one that must have succeeded before it starts."""
+    """A need: another job must have succeeded before this one starts."""
 
     rerun: Annotated[Literal["never"] | None, Traits(choices=ON_NEW_RUN)] = Field(
         None,
@@ -159,7 +159,7 @@ ON_END = {**_HOLD, "rerun": "Run it again, at most `max_attempts` times."}
 
 
 class LifecycleSpec(Model):
-    """What happens to attempts of this job."""
+    """The policies for attempts of this job: what stops, restarts and protects them."""
 
     on_change: Annotated[Literal["replace", "hold"] | None, Traits(choices=ON_CHANGE)] = Field(
         None,
@@ -341,7 +341,7 @@ class ComponentJob(JobFile):
 
 
 class QueueSpec(Model):
-    """`[queue]` of launcher.toml: how much of a machine the jobs of a project take together."""
+    """`[queue]` of launcher.toml: the share of a machine that the jobs of a project take together."""
 
     cpu: Annotated[float, Field(gt=0, le=100_000)] | None = Field(None, description="Cores.", examples=[8])
     memory: Annotated[int, BeforeValidator(lambda text: memory_mib(text, other=""))] | None = Field(
@@ -358,7 +358,7 @@ Hours = Annotated[float, Field(ge=0, le=1_000_000_000)]
 
 
 class BudgetSpec(Model):
-    """`[budget]` of launcher.toml, and its tables of targets: what the jobs that one plan starts may take."""
+    """`[budget]` of launcher.toml, and its tables of targets: the most that the jobs of one plan may take."""
 
     gpu_hours: Hours | None = Field(None, description="GPUs times hours.", examples=[100])
     core_hours: Hours | None = Field(None, description="Cores times hours.", examples=[2000])
@@ -375,7 +375,7 @@ OUTCOMES = {
 
 
 class NotifySpec(Model):
-    """`[notify]` of launcher.toml: who gets the outcomes of attempts."""
+    """`[notify]` of launcher.toml: the receivers of the outcomes of attempts."""
 
     url: Annotated[str, AfterValidator(address_of)] | None = Field(
         None,

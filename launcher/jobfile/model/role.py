@@ -136,7 +136,7 @@ ResourceSpec = Annotated[
 
 
 class ProbeSpec(Model):
-    """How to see that a replica is ready: `port`, `http` with `port`, `file` or `command`."""
+    """A probe, which sees whether a replica is ready: `port`, `http` with `port`, `file` or `command`."""
 
     port: Port | None = Field(None, description="Something listens on this port.", examples=[6379])
     http: Annotated[str, Field(pattern=r"^/")] | None = Field(

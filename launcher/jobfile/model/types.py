@@ -32,8 +32,9 @@ EnvName = Annotated[str, Field(pattern=ENV_NAME)]
 Replicas = Annotated[int, Field(ge=1, le=MAX_REPLICAS)]
 Attempts = Annotated[int, Field(ge=1, le=1_000_000)]
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
-MiB = Annotated[int, Field(ge=1, le=1_000_000_000)]
+_MOST_MIB = 1_000_000_000
 """The most memory, in MiB: about a PB. The largest named resource has 1.1 TiB."""
+MiB = Annotated[int, Field(ge=1, le=_MOST_MIB)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 
@@ -277,6 +278,10 @@ def memory_mib(text: Any, other: str = "or `memMB`, a number of MiB") -> int:
     amount = math.ceil(float(match[1]) * _UNITS[match[2]] / MIB)
     if amount < 1:
         raise problem("out-of-range", f"`{text}` is no memory at all", "want at least 1MiB")
+    if amount > _MOST_MIB:
+        raise problem(
+            "out-of-range", f"`{text}` is more than any machine has", f"want at most {_MOST_MIB}MiB"
+        )
     return amount
 
 
@@ -314,7 +319,8 @@ def switched(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if value not in ("on", "off"):
-        raise problem("unknown-variant", "it is neither `on` nor `off`", 'write "on" or "off"')
+        meant = {"yes": "on", "true": "on", "no": "off", "false": "off"}.get(value.lower(), 'on" or "off')
+        raise problem("unknown-variant", "it is neither `on` nor `off`", f'write "{meant}"')
     return value == "on"
 
 

@@ -42,6 +42,7 @@ from launcher.jobfile.schema.words import (
     NAME_PATTERN,
     NOT_EMPTY,
     WORDS,
+    by_name,
     described,
     dressed,
     or_reference,
@@ -196,8 +197,7 @@ def _mapping(made: Schema) -> Schema:
     named = made.get("patternProperties")
     if named:
         pattern, inner = next(iter(named.items()))
-        inner = or_reference(_value("", inner))
-        return {"type": "object", "patternProperties": {pattern: inner}, "additionalProperties": False}
+        return by_name(pattern, or_reference(_value("", inner)))
     inner = made.get("additionalProperties", True)
     if isinstance(inner, dict):
         inner = or_reference(_value("", inner))
@@ -214,8 +214,7 @@ def _as_written(made: Schema) -> Schema:
         return {**_AS_WRITTEN, **({"pattern": pattern} if pattern else {})}
     if "patternProperties" in made:
         either = {"anyOf": [dict(_AS_WRITTEN), {"$ref": "#/$defs/SecretRef"}]}
-        named = {pattern: dict(either) for pattern in made["patternProperties"]}
-        return {"type": "object", "patternProperties": named, "additionalProperties": False}
+        return by_name(next(iter(made["patternProperties"])), either)
     return {"type": "object", "additionalProperties": dict(_AS_WRITTEN)}
 
 
@@ -320,10 +319,7 @@ def _shared(job: Mapping[str, Schema], scheduler: str) -> dict[str, Schema]:
     defaults = "Fields of every job that does not say otherwise."
     targets = "Overlays by name, of the job files that name the target."
     named = job["vars"]["patternProperties"]
-    role = {
-        "title": "role",
-        "description": _words("role", "Fields of every role.", {"image": "x"})["description"],
-    }
+    role = _words("role", "Fields of every role.", {"image": "x"})
     fields = {"role": {**role, "$ref": "#/$defs/RoleSpecOverlay"}} | {key: job[key] for key in DEFAULTS[1:]}
     return {
         "vars": {
@@ -334,9 +330,7 @@ def _shared(job: Mapping[str, Schema], scheduler: str) -> dict[str, Schema]:
         "defaults": _closed("defaults", defaults, {"timeout": "2h"}, fields),
         "targets": {
             **_words("targets", targets, {"cluster": {"scheduler": scheduler}}),
-            "type": "object",
-            "patternProperties": {LABEL: {"$ref": "#/$defs/Overlay"}},
-            "additionalProperties": False,
+            **by_name(LABEL, {"$ref": "#/$defs/Overlay"}),
         },
     }
 

@@ -16,6 +16,7 @@ from launcher.jobfile.schema.words import (
     NOTHING,
     REFERENCE,
     WORDS,
+    by_name,
     described,
     nullable,
     or_reference,
@@ -135,28 +136,13 @@ _TEXT = {"type": "string", "pattern": NOT_EMPTY}
 _EVERY_APPLY = {"type": "string", "enum": ["every_apply"]}
 _NEED = f"{LABEL}|{REFERENCE}"
 _NEEDS = {"type": "array", "items": {"type": "string", "pattern": _NEED}}
-_NEEDS_BY_NAME = {
-    "type": "object",
-    "patternProperties": {_NEED: {"anyOf": [_of("NeedSpec"), dict(NOTHING)]}},
-    "additionalProperties": False,
-}
+_NEEDS_BY_NAME = by_name(_NEED, {"anyOf": [_of("NeedSpec"), dict(NOTHING)]})
 _NAMES = {"type": "array", "items": {"type": "string"}}
 _BY_CONDITION = {"type": "object", "additionalProperties": {"type": "string", "enum": list(CONDITIONS)}}
-_PROJECTS = {
-    "type": "object",
-    "patternProperties": {NOT_EMPTY: {"type": "string"}},
-    "additionalProperties": False,
-}
+_PROJECTS = by_name(NOT_EMPTY, {"type": "string"})
 BY_HAND: Mapping[str, Schema] = {
-    "vars": {
-        "type": "object",
-        "patternProperties": {VAR_NAME: {**without(_VARIABLE, "required"), "type": ["object", "null"]}},
-        "additionalProperties": False,
-    },
-    "mounts": {
-        "type": "array",
-        "items": {"anyOf": [_MOUNT, {"type": "string", "pattern": MOUNT_TEXT}]},
-    },
+    "vars": by_name(VAR_NAME, {**without(_VARIABLE, "required"), "type": ["object", "null"]}),
+    "mounts": {"type": "array", "items": {"anyOf": [_MOUNT, {"type": "string", "pattern": MOUNT_TEXT}]}},
     "resource": {"anyOf": [_of("Resources"), _TEXT]},
     "rerun_on": {
         "type": "array",
@@ -171,20 +157,11 @@ BY_HAND: Mapping[str, Schema] = {
     "defaults": _defaults(),
     "targets": {
         "anyOf": [
-            {
-                "title": "targets by name",
-                "type": "object",
-                "patternProperties": {LABEL: {"$ref": "#/$defs/Overlay"}},
-                "additionalProperties": False,
-            },
+            {"title": "targets by name", **by_name(LABEL, _of("Overlay"))},
             {"title": "names of targets", "type": "array", "items": {"type": "string", "pattern": LABEL}},
         ]
     },
-    "jobs": {
-        "type": "object",
-        "patternProperties": {f"{LABEL}|{NAME_PATTERN}": {"$ref": "#/$defs/Job"}},
-        "additionalProperties": False,
-    },
+    "jobs": by_name(f"{LABEL}|{NAME_PATTERN}", _of("Job")),
 }
 
 
@@ -302,8 +279,7 @@ def _defaults_of_variables() -> Schema:
         "patternProperties": _NOTES,
         "additionalProperties": False,
     }
-    named = {VAR_NAME: nullable(variable)}
-    return {"type": "object", "patternProperties": named, "additionalProperties": False}
+    return by_name(VAR_NAME, nullable(variable))
 
 
 def parts_of_variables(models: Mapping[str, Schema]) -> dict[str, Schema]:

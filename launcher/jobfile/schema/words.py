@@ -82,48 +82,22 @@ _TITLES: Mapping[str, str] = {
 }
 
 _ROLE = {"entrypoint": "${2:python}", "args": ["${3:train.py}"]}
-_JOB_SNIPPET = {
-    "label": "job",
-    "description": "A job with one role.",
-    "body": {"version": 1, "name": "${1:my-job}", "roles": {"main": _ROLE}},
+_JOB = {"version": 1, "name": "${1:my-job}"}
+_CALL = {"component": "${2:utils.echo}", "args": {"${3:msg}": "${4:hello}"}}
+_MOUNTS: Mapping[str, Mapping[str, str]] = {
+    "bind": {"src": "${1:./data}", "dst": "${2:/data}"},
+    "volume": {"src": "${1:cache}", "dst": "${2:/cache}"},
+    "device": {"src": "${1:/dev/fuse}"},
 }
-_COMPONENT_SNIPPET = {
-    "label": "job of a component",
-    "description": "A job whose roles a component makes.",
-    "body": {
-        "version": 1,
-        "name": "${1:my-job}",
-        "component": "${2:utils.echo}",
-        "args": {"${3:msg}": "${4:hello}"},
-    },
-}
-_ROLES_SNIPPET = {
-    "label": "role",
-    "description": "One kind of replica.",
-    "body": {"${1:main}": _ROLE},
-}
-_ROLE_SNIPPET = {"label": "role", "description": "A program and its arguments.", "body": _ROLE}
-# Of type array, so that the server adds the missing dash.
-_MOUNT_SNIPPETS = [
-    {
-        "label": "bind mount",
-        "type": "array",
-        "description": "A file or folder of the host.",
-        "body": {"type": "bind", "src": "${1:./data}", "dst": "${2:/data}"},
-    },
-    {
-        "label": "volume mount",
-        "type": "array",
-        "description": "A named volume of the engine.",
-        "body": {"type": "volume", "src": "${1:cache}", "dst": "${2:/cache}"},
-    },
-    {
-        "label": "device mount",
-        "type": "array",
-        "description": "A device of the host.",
-        "body": {"type": "device", "src": "${1:/dev/fuse}"},
-    },
-]
+
+
+def _snippet(label: str, description: str, body: Mapping[str, Any], **more: str) -> Schema:
+    return {"label": label, **more, "description": description, "body": body}
+
+
+def by_name(pattern: str, value: Schema) -> Schema:
+    """Return the schema of a mapping whose keys match a pattern."""
+    return {"type": "object", "patternProperties": {pattern: value}, "additionalProperties": False}
 
 
 def described(key: str, text: str, example: Any, default: Any = None) -> Schema:
@@ -164,11 +138,19 @@ def dressed(whole: Schema) -> Schema:
 
 def with_snippets(job: Schema) -> Schema:
     """The schema of job files with snippets. Edits `job`."""
-    job["defaultSnippets"] = [_JOB_SNIPPET, _COMPONENT_SNIPPET]
-    job["properties"]["roles"]["defaultSnippets"] = [_ROLES_SNIPPET]
+    job["defaultSnippets"] = [
+        _snippet("job", "A job with one role.", {**_JOB, "roles": {"main": _ROLE}}),
+        _snippet("job of a component", "A job whose roles a component makes.", {**_JOB, **_CALL}),
+    ]
+    roles = _snippet("role", "One kind of replica.", {"${1:main}": _ROLE})
+    job["properties"]["roles"]["defaultSnippets"] = [roles]
     role = job["$defs"]["RoleSpec"]
-    role["defaultSnippets"] = [_ROLE_SNIPPET]
-    role["properties"]["mounts"]["defaultSnippets"] = _MOUNT_SNIPPETS
+    role["defaultSnippets"] = [_snippet("role", "A program and its arguments.", _ROLE)]
+    role["properties"]["mounts"]["defaultSnippets"] = [
+        # Of type array, so that the server adds the missing dash.
+        _snippet(f"{kind} mount", _CHOICES[kind], {"type": kind, **fields}, type="array")
+        for kind, fields in _MOUNTS.items()
+    ]
     return job
 
 

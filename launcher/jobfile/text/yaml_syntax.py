@@ -153,11 +153,20 @@ def _unclosed_quote(trouble: _Trouble) -> Diagnostic | None:
     return trouble.says(trouble.began, trouble.began + 1, "this quote is never closed", label)
 
 
+_WITH_BRACES = re.compile(r"\s*(?:[\w.-]+: +)?([^{]*(?:\{\{[^}\n]*\}\}|\{[^}\n]*\}?)[^,\]}\n]*)")
+"""An entry in brackets that holds `${…}` or `${{ … }}`, behind its key."""
+
+
 def _flow(trouble: _Trouble) -> Diagnostic | None:
     """Describe a list or mapping in brackets that is unclosed, or holds text that needs quotes."""
     text, at = trouble.source.text, trouble.at
     if text[at : at + 1] == "{" and text[at - 1 : at] == "$":
-        return trouble.says(at - 1, at + 1, "`${` needs quotes inside brackets", 'write "${…}"')
+        start = max(text.rfind(sign, 0, at - 1) for sign in "[,{\n") + 1
+        entry = re.match(
+            r"\s*(?:[\w.-]+: +)?([^{]*(?:\{\{[^}\n]*\}\}|\{[^}\n]*\}?)[^,\]}\n]*)", text[start : at + 200]
+        )
+        label = f"put the text in quotes{_quoted(trouble, entry[1].rstrip()) if entry else ''}"
+        return trouble.says(at - 1, at + 1, "`${` needs quotes inside brackets", label)
     if text.startswith("{{", at):
         hint = "references are written `$<var.NAME>`; text with braces needs quotes"
         return trouble.says(at, at + 2, "`{{` begins a mapping in YAML, no template", hint=hint)

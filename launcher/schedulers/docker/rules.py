@@ -124,12 +124,14 @@ def _fixed_ports(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
     for role in app.roles:
         if role.port_map and role.num_replicas > 1:
             message = f"ports: fixed is for one replica, and there are {role.num_replicas}: use ephemeral"
-            yield Problem(("roles", role.name, "port_map"), "constraint", message)
+            reads = ("roles", role.name, "num_replicas")
+            yield Problem(("roles", role.name, "port_map"), "constraint", message, (reads,))
         for name, port in role.port_map.items():
             first = user_of.setdefault(port, role.name)
             if first != role.name:
                 message = f"ports: fixed, and role `{first}` has port {port} already: use ephemeral"
-                yield Problem(("roles", role.name, "port_map", name), "constraint", message)
+                path, reads = ("roles", role.name, "port_map", name), ("roles", first, "port_map")
+                yield Problem(path, "constraint", message, (reads,))
 
 
 def _without_network(app: AppDef, network: str) -> Iterator[Problem]:

@@ -82,15 +82,16 @@ def _of_sbatch(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
 def _of_nodes(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
     tasks = count_of(app)
     nodes, most = cfg.get("nodes"), cfg.get("ntasks_per_node")
+    counts, per_node = ("roles", "*", "num_replicas"), ("cfg", "ntasks_per_node")
     if not isinstance(nodes, int):
         return
     if nodes > tasks:
         message = f"{plural(nodes, 'node')} for {plural(tasks, 'replica')}: a node without one is not given"
-        yield Problem(("cfg", "nodes"), "constraint", f"{message}; want {tasks} or fewer")
+        yield Problem(("cfg", "nodes"), "constraint", f"{message}; want {tasks} or fewer", (counts,))
     elif isinstance(most, int) and nodes * most < tasks:
         message = f"{plural(nodes, 'node')} with {most} each hold no {plural(tasks, 'replica')}"
         message += f"; want {ceil(tasks / nodes)} or more"
-        yield Problem(("cfg", "ntasks_per_node"), "constraint", message)
+        yield Problem(per_node, "constraint", message, (counts, ("cfg", "nodes")))
 
 
 def _of_role(role: Role) -> Iterator[Problem]:
@@ -136,7 +137,7 @@ def _of_hosts(role: Role, app: AppDef) -> Iterator[Problem]:
         other = roles.get(named or "")
         if other is not None and role.name in awaited(other, app):
             why = f"role `{other.name}` starts after `{role.name}`, so its host is not known here yet"
-            yield Problem(path, "constraint", f"`{written}`: {why}")
+            yield Problem(path, "constraint", f"`{written}`: {why}", (("roles", "*", "depends_on"),))
 
 
 def _of_gpus(app: AppDef, first: Role) -> Iterator[Problem]:
@@ -149,14 +150,15 @@ def _of_gpus(app: AppDef, first: Role) -> Iterator[Problem]:
     for role in app.roles[1:]:
         if (count := max(role.resource.gpu, 0)) != most:
             message = f"its replicas have {count:g} GPUs and those of `{first.name}` have {most:g}, {remedy}"
-            yield Problem(("roles", role.name, "resource", "gpu"), "constraint", message)
+            path, reads = ("roles", role.name, "resource", "gpu"), ("roles", first.name, "resource")
+            yield Problem(path, "constraint", message, (reads,))
     named = {role.name: kind for role in app.roles if (kind := gpu_type(role.resource))}
     for name, kind in named.items():
         other, wanted = next(iter(named.items()))
         if kind != wanted:
             message = f"its GPUs are of the kind `{kind}` and those of `{other}` of `{wanted}`, {remedy}"
-            path = ("roles", name, "resource", "capabilities", GPU_TYPE)
-            yield Problem(path, "constraint", message)
+            kind_at = ("roles", name, "resource", "capabilities", GPU_TYPE)
+            yield Problem(kind_at, "constraint", message, (("roles", other, "resource"),))
 
 
 # The share of each task of the job: equal for all roles

@@ -7,11 +7,12 @@ from launcher.cli.main import command, names
 from launcher.cli.render.apps import apps_table
 from launcher.cli.render.plan_lines import role_lines
 from launcher.cli.render.progress import Progress
-from launcher.cli.render.values import cut, shortened, table, width
+from launcher.cli.render.values import cut, shortened, table
 from launcher.components import component_help
 from launcher.components.dist import ddp
 from launcher.specs.launch import JobKey
 from launcher.state.records import AppRecord, ReplicaRecord
+from launcher.text import width
 
 
 def test_long_names_keep_the_end_that_tells_them_apart():

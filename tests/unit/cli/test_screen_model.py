@@ -3,10 +3,9 @@
 import time
 from array import array
 
-from launcher.cli.render.values import width
 from launcher.cli.top.model import PAGE, Filter, Jobs, Layout, cells, restart_limit
 from launcher.state.records import AppRecord
-from launcher.text import FEW
+from launcher.text import FEW, width
 
 
 def app(job, state="running", *, project="vision", target="default", at=1.0, message="", number=1):

@@ -1,10 +1,10 @@
 import pytest
 
 from launcher.cli.render.apps import ran_for
-from launcher.cli.render.values import ago, asked_and_used, duration, iso, table, took, width
+from launcher.cli.render.values import ago, asked_and_used, duration, iso, table, took
 from launcher.holding.use import Use
 from launcher.state.records import AppRecord, ReplicaRecord
-from launcher.text import listing
+from launcher.text import listing, width
 
 DURATIONS = {0: "0ms", -1: "0ms", 0.0354: "35ms", 0.9996: "1.0s", 1.24: "1.2s", 9.96: "10s", 59.4: "59s"}
 DURATIONS |= {59.6: "1m00s", 185: "3m05s", 3600: "1h00m", 7801: "2h10m", 86400 * 4 + 3600 * 3: "4d03h"}

@@ -14,8 +14,6 @@ ROLE = "roles: {main: {entrypoint: x}}\n"
 CHILD = f"{JOB}extends: base.launcher.yaml\n{ROLE}"
 BASE = "== base.launcher.yaml\nversion: 1\nabstract: true\n"
 BASE_TOML = "== base.launcher.toml\nversion = 1\nabstract = true\n"
-JOBS = "== jobs.launcher.yaml\nversion: 1\n"
-TWO = "jobs:\n  a: {roles: {main: {entrypoint: x}}}\n  b: {roles: {main: {entrypoint: x}}}\n"
 
 
 def write(folder: Path, texts: str) -> None:

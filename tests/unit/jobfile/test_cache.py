@@ -14,12 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from launcher.cli import jobs
 from launcher.cli.main import main
 from launcher.jobfile.compile import compiled as lookup
 from launcher.specs import canonical
-from tests.unit.jobfile.words import git
 
 JOB = """\
 version: 1
@@ -124,96 +124,25 @@ def test_plain_data_gives_back_what_was_packed(value):
     assert lookup.unpacked(marshal.loads(marshal.dumps(lookup.packed(value)))) == value
 
 
-def test_text_of_the_same_size_and_times_is_compiled_again(here, plan):
-    file = write(here / "a.launcher.yaml", value="one")
-    assert is_kept(plan, "a.launcher.yaml")
-    about = file.stat()
-    write(file, value="two")
-    os.utime(file, ns=(about.st_atime_ns, about.st_mtime_ns))
-    kept, shown = plan("a.launcher.yaml")
+CHANGES = YAML(typ="safe", pure=True).load(Path(__file__).with_name("cache.yaml"))
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_of_files_is_noticed(here, plan, monkeypatch, name):
+    case = CHANGES[name]
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "a")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "a@b")
+    for path, job in case["files"].items():
+        write(here / path, *job[:2], *(f"{line}\n" for line in job[2:]))
+    subprocess.run(["sh", "-euc", case.get("before", "true")], check=True)
+    argv = case["plan"].split()
+    before = plan(*argv)[1]
+    assert plan(*argv)[0]
+    subprocess.run(["sh", "-euc", case["change"]], check=True)
+    kept, after = plan(*argv)
     assert not kept
-    assert "echo two" in shown
-
-
-def test_a_link_that_leads_elsewhere_is_followed_anew(here, plan):
-    write(here / "one.txt", value="one")
-    write(here / "two.txt", value="two")
-    link = here / "a.launcher.yaml"
-    link.symlink_to("one.txt")
-    assert is_kept(plan, "a.launcher.yaml")
-    link.unlink()
-    link.symlink_to("two.txt")
-    assert "echo two" in plan("a.launcher.yaml")[1]
-
-
-def test_a_parent_that_appears_changes_or_goes_is_noticed(here, plan):
-    write(here / "sub" / "a.launcher.yaml", more="extends: ../base.launcher.yaml\n")
-    (here / "launcher.toml").write_text("")
-    assert "no such file" in plan("sub")[1]
-    base = here / "base.launcher.yaml"
-    base.write_text("version: 1\nabstract: true\nroles: {main: {env: {A: first}}}\n")
-    assert "create" in plan("sub")[1]
-    assert is_kept(plan, "sub")
-    base.write_text("version: 1\nabstract: true\nroles: {main: {num_replicas: 3}}\n")
-    assert "3" in plan("sub")[1]
-    base.unlink()
-    assert "no such file" in plan("sub")[1]
-
-
-def test_a_project_file_that_appears_in_a_folder_above_is_noticed(here, plan):
-    write(here / "deep" / "er" / "a.launcher.yaml", more="lifecycle: {}\n")
-    assert is_kept(plan, "deep", "--format", "json")
-    (here / "launcher.toml").write_text('project = "another"\n')
-    assert '"another"' in plan("deep", "--format", "json")[1]
-    (here / "deep" / "launcher.toml").write_text('project = "inner"\n')
-    assert '"inner"' in plan("deep", "--format", "json")[1]
-
-
-def test_a_job_file_that_appears_in_a_folder_is_noticed(here, plan):
-    write(here / "a.launcher.yaml")
-    assert is_kept(plan, ".")
-    write(here / "b.launcher.yaml", name="other")
-    assert "other" in plan(".")[1]
-    (here / "b.launcher.yaml").unlink()
-    assert "other" not in plan(".")[1]
-
-
-def test_a_matrix_in_another_file_that_a_job_needs_is_noticed(here, plan):
-    (here / "launcher.toml").write_text("")
-    write(here / "a.launcher.yaml", more="needs: [sweep]\n")
-    sweep = "matrix: {lr: [VALUES]}\n"
-    write(here / "b.launcher.yaml", name="sweep", more=sweep.replace("VALUES", "1, 2"))
-    first = plan("a.launcher.yaml", "--format", "json")[1]
-    assert is_kept(plan, "a.launcher.yaml", "--format", "json")
-    write(here / "b.launcher.yaml", name="sweep", more=sweep.replace("VALUES", "1, 2, 3"))
-    kept, second = plan("a.launcher.yaml", "--format", "json")
-    assert not kept
-    assert "sweep-3" not in first
-    assert "sweep-3" in second
-
-
-def test_a_new_commit_branch_or_edit_is_noticed(here, plan):
-    write(here / "a.launcher.yaml", value="$<git.sha>-$<git.branch>")
-    git(here, "init", "-q", "-b", "main")
-    git(here, "add", ".")
-    git(here, "commit", "-q", "-m", "one")
-    first = plan("a.launcher.yaml")[1]
-    assert is_kept(plan, "a.launcher.yaml")
-    git(here, "commit", "-q", "--allow-empty", "-m", "two")
-    second = plan("a.launcher.yaml")[1]
-    assert first != second
-    git(here, "checkout", "-q", "-b", "side")
-    assert "-side" in plan("a.launcher.yaml")[1]
-    write(here / "a.launcher.yaml", value="$<git.sha>-$<git.branch>", more="# edited\n")
-    assert "dirty-tree" in plan("a.launcher.yaml")[1]
-
-
-def test_a_remote_that_is_added_is_another_origin(here, plan):
-    git(here, "init", "-q")
-    write(here / "a.launcher.yaml")
-    assert is_kept(plan, "a.launcher.yaml", "--format", "json")
-    git(here, "remote", "add", "origin", "https://example.com/team/jobs.git")
-    assert "example.com/team/jobs" in plan("a.launcher.yaml", "--format", "json")[1]
+    assert case["shows"] in after != before
 
 
 def test_a_variable_of_the_environment_is_compared_and_not_stored(here, plan, monkeypatch):

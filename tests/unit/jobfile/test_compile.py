@@ -173,41 +173,10 @@ def test_without_schedulers_options_are_left_for_the_plan(tmp_path: Path) -> Non
     assert load_job(tmp_path / "j.launcher.yaml").cfg == {"a": 1}
 
 
-@pytest.mark.parametrize(
-    ("memory", "mebibytes"),
-    [
-        ("4GiB", 4096),
-        ("512MiB", 512),
-        ("2GB", 1908),
-        ("1.5GiB", 1536),
-        ("1 TiB", 2**20),
-        ("1B", 1),
-        ("2Gi", 2048),
-        ("4g", 4096),  # as Docker writes it
-        ("512m", 512),
-        ("1.5t", 1.5 * 2**20),
-    ],
-)
-def test_memory_is_in_mebibytes_rounded_up(tmp_path: Path, memory: str, mebibytes: int) -> None:
-    text = HEAD + f"roles: {{m: {{entrypoint: x, resource: {{memory: {memory}}}}}}}\n"
-    assert launch(tmp_path, text).app.roles[0].resource == Resource(cpu=-1, gpu=-1, memMB=mebibytes)
-
-
 def test_the_memory_of_the_largest_named_resource_can_be_written_out(tmp_path: Path) -> None:
     mebibytes = max(get_named_resources(name).memMB for name in named_resources)
     text = HEAD + f"roles: {{m: {{entrypoint: x, resource: {{memMB: {mebibytes}}}}}}}\n"
     assert launch(tmp_path, text).app.roles[0].resource.memMB == mebibytes
-
-
-@pytest.mark.parametrize(
-    ("timeout", "seconds"),
-    [
-        *(("2h", 7200), ("90s", 90), ("1h30m", 5400), ("1d", 86400), ("15", 15), ("'15s'", 15)),
-        *(("1.5h", 5400), ("1w", 604_800), ("2000ms", 2)),
-    ],
-)
-def test_a_timeout_is_read_from_each_form_of_a_duration(tmp_path: Path, timeout: str, seconds: int) -> None:
-    assert launch(tmp_path, HEAD + f"timeout: {timeout}\n" + ROLES).timeout_s == seconds
 
 
 def test_a_very_long_duration_is_refused_at_once(tmp_path: Path) -> None:

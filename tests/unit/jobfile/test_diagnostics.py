@@ -80,6 +80,32 @@ def test_a_long_line_is_cut_around_the_range() -> None:
     assert shown[-1].index("^") == shown[-2].index("HERE")
 
 
+def test_help_and_source_fit_a_narrow_terminal_and_text_to_copy_stays_whole() -> None:
+    text = "a: " + "x" * 40 + "HERE" + "y" * 40 + "\n"
+    found = at(
+        text, "HERE", label="did you mean `there`?", hint="write `a: [one, two, three]` in its place, or none"
+    )
+    assert found.render(columns=50) == (
+        "error[wrong-type]: no\n"
+        " --> f.yaml:1:44\n"
+        "  |\n"
+        "1 | …xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxHEREyyyyyyyyyyy…\n"
+        "  |                                ^^^^\n"
+        "  = help: did you mean `there`?\n"
+        "  = help: write `a: [one, two, three]` in its\n"
+        "          place, or none"
+    )
+
+
+def test_help_is_said_once_beside_labels() -> None:
+    one, other = (
+        at("a: b\nc: d\n", "b", label="x", hint="units: s"),
+        at("a: b\nc: d\n", "d", label="y", hint="units: s"),
+    )
+    assert render([one, other]).count("units: s") == 1
+    assert render([one, at("a: b\nc: d\n", "d", hint="units: s")]).count("units: s") == 2
+
+
 def test_a_range_over_lines_is_marked_to_the_end_of_the_first() -> None:
     shown = at("a: [1,\n  2]\n", "[1,\n  2]").render().splitlines()
     assert shown[-1].count("^") == 3

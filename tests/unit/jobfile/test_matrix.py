@@ -19,26 +19,6 @@ def jobs(folder: Path, axes: str, role: str = ROLE, **options: str) -> list[str]
     return list(launches(folder, HEAD + role + f"matrix: {axes}\n", **options))
 
 
-@pytest.mark.parametrize(
-    ("matrix", "names"),
-    [
-        ("{a: [1, 2]}", ["job-1", "job-2"]),
-        ("{a: [0.1, 0.010, 1e-5]}", ["job-0p1", "job-0p01", "job-1em05"]),
-        ("{a: [-1, true, bf16]}", ["job-m1", "job-true", "job-bf16"]),
-        ("{b: [1, 2], a: [x, y]}", ["job-x-1", "job-x-2", "job-y-1", "job-y-2"]),
-        ("{a: {range: [0, 3]}}", ["job-0", "job-1", "job-2"]),
-        ("{a: {range: [10, 0, -4]}}", ["job-10", "job-6", "job-2"]),
-        ("{a: [1, 2], b: [3, 4], exclude: [{a: 1, b: 4}]}", ["job-1-3", "job-2-3", "job-2-4"]),
-        ("{a: [1, 2], b: [3, 4], exclude: [{a: 1}, {b: 4}]}", ["job-2-3"]),
-        ("{a: [1], b: [3], include: [{b: 9, a: 5}, {a: 1, b: 3}]}", ["job-1-3", "job-5-9"]),
-        ("{x-note: 3, a: [1]}", ["job-1"]),
-        ("{a: [1], include: [{a: 2}], exclude: [{a: 1}]}", ["job-2"]),
-    ],
-)
-def test_there_is_a_job_for_each_combination(tmp_path: Path, matrix: str, names: list[str]) -> None:
-    assert jobs(tmp_path, matrix) == names
-
-
 def test_values_that_look_alike_give_different_names(tmp_path: Path) -> None:
     names = jobs(tmp_path, "{a: [1, '1', true, 'true', a b, a-b, A_B, ab, 0p1, 0.1, '']}")
     assert len(set(names)) == 11
@@ -78,30 +58,6 @@ def test_jobs_follow_the_order_of_values_whatever_the_order_of_axes(tmp_path: Pa
         assert jobs(tmp_path, "{" + ", ".join(axes) + "}") == expected
 
 
-def test_the_job_has_the_name_of_its_combination(tmp_path: Path) -> None:
-    role = "roles: {a: {entrypoint: x, args: [$<job.name>]}}\n"
-    made = launches(tmp_path, HEAD + role + "matrix: {a: [1, 2]}\n")
-    assert [(name, one.app.name, one.app.roles[0].args) for name, one in made.items()] == [
-        ("job-1", "job-1", ["job-1"]),
-        ("job-2", "job-2", ["job-2"]),
-    ]
-
-
-def test_without_axes_there_is_one_job(tmp_path: Path) -> None:
-    text = HEAD + "roles: {a: {entrypoint: x}}\nmatrix: {a: [1]}\ntargets: {one: {matrix: {a: null}}}\n"
-    assert list(launches(tmp_path, text)) == ["job-1"]
-    assert list(launches(tmp_path, text, target="one")) == ["job"]
-
-
-def test_axes_take_references_and_targets_change_them(tmp_path: Path) -> None:
-    text = HEAD + ROLE + "vars: {n: {type: int, default: 2}, s: {type: str, default: q}}\n"
-    text += "matrix: {a: {range: [0, $<var.n>]}, b: [$<var.s>, $<target.name>], c: [1]}\n"
-    text += "targets: {dev: {matrix: {b: [z], c: null}}, one: {matrix: null, roles: {a: {args: []}}}}\n"
-    assert list(launches(tmp_path, text, variables={"n": 1})) == ["job-0-q-1", "job-0-default-1"]
-    assert list(launches(tmp_path, text, target="dev")) == ["job-0-z", "job-1-z"]
-    assert list(launches(tmp_path, text, target="one")) == ["job"]
-
-
 @pytest.fixture
 def most_256(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limit matrices to 256 jobs."""
@@ -121,6 +77,14 @@ def test_a_matrix_that_exclude_cuts_below_the_limit_is_accepted(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("most_256")
+def test_items_without_axes_count_towards_the_limit(tmp_path: Path) -> None:
+    items = ", ".join(f"{{a: {number}}}" for number in range(257))
+    head = HEAD.replace("job", "job-$<matrix.a>") + ROLE
+    [line] = lines(compile_text(tmp_path, f"{head}matrix: {{group: jobs, include: [{items}]}}\n"))
+    assert "makes 257 jobs" in line
+
+
+@pytest.mark.usefixtures("most_256")
 @pytest.mark.parametrize(
     ("axes", "wording"),
     [
@@ -136,24 +100,6 @@ def test_a_matrix_that_exclude_cuts_below_the_limit_is_accepted(tmp_path: Path) 
 def test_a_matrix_that_is_too_large_after_exclude_is_refused(tmp_path, axes, wording):
     [line] = lines(compile_text(tmp_path, HEAD + ROLE + f"matrix: {axes}\n"))
     assert wording in line
-
-
-@pytest.mark.parametrize(
-    ("axis", "text"),
-    [
-        ("'0.10'", "0.10"),
-        ('"a b"', "a b"),
-        ("'it''s'", "it's"),
-        ('"tab\\there"', "tab\there"),
-        ("plain", "plain"),
-        ("0.10", "0.10"),
-        ("true", "true"),
-    ],
-)
-def test_a_value_in_text_reads_as_written_without_its_quotes(tmp_path: Path, axis: str, text: str) -> None:
-    role = "roles: {a: {entrypoint: x, args: ['<$<matrix.a>>']}}\n"
-    [made] = launches(tmp_path, HEAD + role + f"matrix: {{a: [{axis}]}}\n").values()
-    assert made.app.roles[0].args == [f"<{text}>"]
 
 
 def test_long_names_with_the_same_short_hash_get_different_names_and_others_stay(tmp_path: Path) -> None:
@@ -188,24 +134,32 @@ def test_the_values_of_a_matrix_do_not_count_as_text_of_each_job(tmp_path):
     assert len(launches(tmp_path, text)) == 2_000
 
 
+WHOLE = "roles: {main: {entrypoint: x, args: ['$<matrix.a>/$<matrix.b>/$<matrix.n>']}}\n"
+
+
+def test_the_advice_for_a_value_that_a_job_lacks_works(tmp_path: Path) -> None:
+    matrix = "{a: [1, 2], b: [x, y], include: [{n: 1, b: y}]}"
+    for _ in range(3):
+        compiled = compile_text(tmp_path, f"{HEAD}{WHOLE}matrix: {matrix}\n")
+        if not compiled.errors:
+            break
+        item = compiled.diagnostics[0].label.split("`")[3].replace("…", "2")
+        matrix = matrix.replace("include: [", f"include: [{item}, ")
+    made = launches(tmp_path, f"{HEAD}{WHOLE}matrix: {matrix}\n")
+    assert [each.app.roles[0].args[0] for each in made.values()] == ["1/x/2", "1/y/1", "2/x/2", "2/y/1"]
+
+
 @pytest.mark.parametrize(
-    ("args", "axes"),
+    ("name", "matrix"),
     [
-        ("[]", ["lr", "seed"]),
-        ("[$<matrix.lr>]", ["seed"]),
-        ("[$<needs.a-$<matrix.lr>-$<matrix.seed>.output_dir>]", []),
-        ("[$<job.name>]", []),
+        ("job", "{a: [$<var.x>, $<var.y>]}"),
+        ("job", "{a: [2, 3], exclude: [{a: $<var.x>}]}"),
+        ("job", "{a: [2, 3], include: [{a: $<var.x>, n: 1}, {a: $<var.y>}]}"),
+        ("job-$<matrix.n>", "{group: job, include: [{n: $<var.x>}, {n: $<var.y>}]}"),
     ],
 )
-def test_an_axis_that_nothing_refers_to_is_a_note_of_the_plan(
-    tmp_path: Path, args: str, axes: list[str]
-) -> None:
-    top = "matrix: {lr: [0.1, 0.2], seed: [1, 2, 3], model: [one]}\n"
-    needs = "needs: ['a-$<matrix.lr>-$<matrix.seed>']\n" if "needs" in args else ""
-    compiled = compile_text(tmp_path, f"{HEAD}{top}{needs}roles: {{main: {{entrypoint: x, args: {args}}}}}\n")
-    assert [each.code for each in compiled.diagnostics if each.code != "unknown-need"] == []
-    first, *others = compiled.launches
-    assert [note.partition(":")[0] for note in first.notes] == [
-        f"nothing refers to `$<matrix.{axis}>`" for axis in axes
-    ]
-    assert not any(each.notes for each in others)
+def test_values_that_are_not_known_yet_cause_no_diagnostic(tmp_path: Path, name, matrix):
+    head = f"version: 1\nname: {name}\nvars: {{x: {{type: int}}, y: {{type: int}}}}\n"
+    text = f"{head}roles: {{main: {{entrypoint: x}}}}\nmatrix: {matrix}\n"
+    found = compile_text(tmp_path, text, placeholders=True).diagnostics
+    assert [each.message for each in found if each.code != "unused-variable"] == []

@@ -31,40 +31,9 @@ def needs_of(found: Compiled) -> dict[str, list[str]]:
     return {each.key.job: [need.job for need in each.needs] for each in found.launches}
 
 
-@pytest.mark.parametrize(
-    ("given", "needs"),
-    [
-        ("[]", ()),
-        ("{}", ()),
-        ("[prepare]", (Need("prepare"),)),
-        ("[train, prepare]", (Need("prepare"), Need("train"))),
-        ('["3", 2026-01-02]', (Need("2026-01-02"), Need("3"))),
-        ("{prepare: {}}", (Need("prepare"),)),
-        ("{prepare: null}", (Need("prepare"),)),
-        ("{prepare: , train: {rerun: never}}", (Need("prepare"), Need("train", rerun=False))),
-        ("{prepare: {x-why: order alone, rerun: never}}", (Need("prepare", rerun=False),)),
-    ],
-)
-def test_needs_may_be_a_list_or_a_mapping(tmp_path: Path, given: str, needs: tuple[Need, ...]) -> None:
-    assert launch(tmp_path, f"{HEAD}needs: {given}\n{ROLES}").needs == needs
-
-
 def test_needs_do_not_change_the_digest_of_a_job(tmp_path: Path) -> None:
     texts = [HEAD + more + ROLES for more in ("", "needs: [prepare]\n", "needs: {train: {rerun: never}}\n")]
     assert len({digest(document(launch(tmp_path, text))) for text in texts}) == 1
-
-
-def test_anchors_and_merge_keys_work(tmp_path: Path) -> None:
-    text = HEAD + "x-all: &all {a: {rerun: never}, b: }\nneeds: {<<: *all, c: {}}\n" + ROLES
-    assert launch(tmp_path, text).needs == (Need("a", rerun=False), Need("b"), Need("c"))
-
-
-def test_targets_overlay_needs_as_they_overlay_other_fields(tmp_path: Path) -> None:
-    text = HEAD + "needs: {a: {rerun: never}, b: {}}\n" + ROLES + "targets:\n"
-    text += "  more: {needs: {c: {}, a: {rerun: null}}}\n  less: {needs: {b: null}}\n  other: {needs: [d]}\n"
-    assert launch(tmp_path, text, target="more").needs == (Need("a"), Need("b"), Need("c"))
-    assert launch(tmp_path, text, target="less").needs == (Need("a", rerun=False),)
-    assert launch(tmp_path, text, target="other").needs == (Need("d"),)
 
 
 def test_references_are_slugged_as_the_names_of_matrix_jobs_are(tmp_path: Path) -> None:
@@ -86,29 +55,6 @@ def test_a_name_that_is_too_long_is_cut_as_the_matrix_cuts_it(tmp_path: Path) ->
     assert [each.needs for each in keyed.values()] == [each.needs for each in listed.values()]
 
 
-@pytest.mark.parametrize(
-    ("text", "variable", "name"),
-    [
-        ("$<var.which>", "prepare-data", "prepare-data"),
-        ("x-$<var.which>", "prepare-data", "x-prepare-data"),
-        ("x-$<var.rate>", "0", "x-0p5"),
-        ("$<job.name>-x", "0", "job-x"),
-        ("x-$<target.name>", "0", "x-default"),
-        ("x-$<job.project>", "0", "x-default"),
-    ],
-)
-@pytest.mark.parametrize("form", ["[%s]", "{%s: {}}"])
-def test_a_value_that_is_no_axis_stands_unchanged_in_the_name_of_a_need(tmp_path, text, variable, name, form):
-    head = HEAD + "vars: {which: {type: str}, rate: {type: float, default: 0.50}}\n"
-    found = launch(
-        tmp_path,
-        f"{head}needs: {form % text}\n{ROLES}",
-        variables={"which": variable},
-        name="x.launcher.yaml",
-    )
-    assert found.needs == (Need(name),)
-
-
 def test_a_need_whose_name_holds_a_placeholder_is_left_out(tmp_path: Path) -> None:
     text = HEAD + "vars: {name: {type: str}}\nneeds: [a, x-$<var.name>]\n" + ROLES
     assert launch(tmp_path, text, placeholders=True).needs == (Need("a"),)
@@ -123,22 +69,6 @@ def test_a_job_may_have_a_thousand_needs(tmp_path: Path) -> None:
 
 
 # The meaning of names
-
-
-def test_the_name_of_a_matrix_means_all_of_its_jobs(tmp_path: Path) -> None:
-    job(tmp_path, "train", "matrix: {lr: [0.1, 0.01]}")
-    job(tmp_path, "report", "needs: {train: {rerun: never}, train-0p1: {}, prepare: {}}")
-    found = compiled(tmp_path)
-    assert needs_of(found)["report"] == ["prepare", "train-0p01", "train-0p1"]
-    report = next(each for each in found.launches if each.key.job == "report")
-    assert report.needs == (Need("prepare"), Need("train-0p01", rerun=False), Need("train-0p1"))
-
-
-def test_the_name_of_a_job_takes_precedence_over_the_name_of_a_matrix(tmp_path: Path) -> None:
-    job(tmp_path / "a", "train", "matrix: {lr: [1, 2]}")
-    job(tmp_path / "b", "train")
-    job(tmp_path, "report", "needs: [train]")
-    assert needs_of(compiled(tmp_path))["report"] == ["train"]
 
 
 def test_a_need_means_a_job_of_the_same_project_and_target(tmp_path: Path) -> None:
@@ -165,20 +95,6 @@ def test_a_long_circle_is_shortened(tmp_path: Path) -> None:
 def warned(folder: Path, *names: str) -> list[tuple[str, str, str]]:
     found = compiled(folder, *names, neighbours=True).diagnostics
     return [(each.code, each.message.rpartition(" ")[2], each.label) for each in found]
-
-
-def test_validate_warns_of_a_name_that_the_project_does_not_declare(tmp_path: Path) -> None:
-    (tmp_path / "launcher.toml").write_text('project = "vision"\n')
-    job(tmp_path / "data", "prepare")
-    job(tmp_path / "train", "train", "matrix: {lr: [0.1, $<var.lr>]}\nvars: {lr: {type: float}}")
-    job(tmp_path / "other", "report", "project: other")
-    needs = "[prepare, train, train-0p1, train-7, prepair, report, main]"
-    path = job(tmp_path / "eval", "evaluate", f"needs: {needs}")
-    assert warned(tmp_path, str(path)) == [
-        ("unknown-need", "`prepair`", "did you mean `prepare`?"),
-        ("unknown-need", "`report`", ""),
-        ("unknown-need", "`main`", "it is a role of this job: roles wait for each other with `depends_on`"),
-    ]
 
 
 def test_broken_neighbours_declare_the_names_that_can_be_read(tmp_path: Path) -> None:
@@ -209,19 +125,6 @@ def test_a_component_of_a_neighbour_does_not_run(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-def test_the_jobs_of_a_matrix_have_one_warning(tmp_path: Path) -> None:
-    job(tmp_path, "evaluate", "matrix: {n: {range: [0, 256]}}\nneeds: [prepare, x-$<matrix.n>]")
-    assert warned(tmp_path, "evaluate.launcher.yaml") == [
-        ("unknown-need", "`prepare`", ""),
-        ("unknown-need", "`x-0`", ""),
-    ]
-
-
-def test_commands_other_than_validate_do_not_warn_of_undeclared_names(tmp_path: Path) -> None:
-    job(tmp_path, "evaluate", "needs: [prepare]")
-    assert compiled(tmp_path).diagnostics == ()
-
-
 def test_a_file_elsewhere_that_declares_a_job_is_named(tmp_path: Path) -> None:
     (tmp_path / "launcher.toml").write_text("")
     job(tmp_path / "a", "prepare")
@@ -242,15 +145,6 @@ def project(folder: Path) -> Path:
     """Return a folder of a project: what its job files declare is known to all of them."""
     (folder / "launcher.toml").write_text("")
     return folder
-
-
-def test_a_matrix_elsewhere_stands_for_its_jobs(tmp_path: Path) -> None:
-    job(project(tmp_path) / "a", "prepare")
-    job(tmp_path / "a", "train", "matrix: {n: [1, 2]}")
-    needs = "needs: {train-2: {}, train: {rerun: never}, prepare: {}, no: {}}"
-    [found] = compile_files([str(job(tmp_path / "b", "evaluate", needs))]).launches
-    assert found.needs == (Need("no"), Need("prepare"), Need("train-1", rerun=False), Need("train-2"))
-    assert found.unresolved == {}
 
 
 def test_a_need_is_the_same_whichever_files_are_given(tmp_path: Path) -> None:
@@ -279,12 +173,6 @@ def test_values_from_files_and_from_the_environment_count_for_matrices_elsewhere
 def test_load_job_resolves_a_need_to_the_jobs_of_a_matrix_in_another_file(tmp_path: Path) -> None:
     job(project(tmp_path), "train", "matrix: {n: [1, 2]}")
     assert load_job(job(tmp_path, "sum", "needs: [train]")).needs == (Need("train-1"), Need("train-2"))
-
-
-def test_a_need_is_the_job_of_its_name_rather_than_a_matrix_of_that_name(tmp_path: Path) -> None:
-    job(project(tmp_path) / "a", "train", "matrix: {n: [1, 2]}")
-    job(tmp_path / "b", "train")
-    assert load_job(job(tmp_path, "sum", "needs: [train]")).needs == (Need("train"),)
 
 
 @pytest.mark.parametrize(

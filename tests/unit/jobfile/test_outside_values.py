@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from launcher.jobfile import compile_files
-from launcher.specs import Secret, Trigger, digest, document
+from launcher.specs import Trigger, digest, document
 from tests.unit.jobfile.words import HEAD, ROLES, compile_text, labels, launch, lines, places
 
 USE = HEAD + "vars: {n: {type: float, default: 1}, s: {type: str, from_env: S, default: d}}\n"
@@ -84,25 +84,6 @@ def test_a_missing_file_of_values_is_an_error(tmp_path: Path) -> None:
 # launcher.toml
 
 
-def test_a_project_sets_what_job_files_leave_out(tmp_path: Path) -> None:
-    (tmp_path / "launcher.toml").write_text(
-        'project = "vision"\ntarget = "dev"\n[schedulers.local_cwd]\ngrace_s = 3.0\nlog_dir = "l"\n'
-        '[lifecycle]\non_failed = "rerun"\nmax_attempts = 4\n'
-    )
-    text = HEAD + ROLES + "cfg: {log_dir: mine}\nlifecycle: {max_attempts: 2}\ntargets: {dev: {}}\n"
-    made = launch(tmp_path, text)
-    assert (made.key.project, made.key.target) == ("vision", "dev")
-    assert made.cfg == {"grace_s": 3.0, "log_dir": "mine"}
-    assert (made.lifecycle.on_failed, made.lifecycle.max_attempts) == ("rerun", 2)
-    assert launch(tmp_path, text, target="default").key.target == "default"
-
-
-def test_a_job_takes_a_projects_option_away_with_null(tmp_path: Path) -> None:
-    (tmp_path / "launcher.toml").write_text("[schedulers.local_cwd]\ngrace_s = 3.0\n")
-    assert launch(tmp_path, HEAD + ROLES + "cfg: {grace_s: null}\n").cfg == {}
-    assert launch(tmp_path, HEAD + ROLES + "scheduler: local_dir\n").cfg == {}
-
-
 def test_a_projects_target_is_for_the_files_that_have_targets(tmp_path: Path) -> None:
     (tmp_path / "launcher.toml").write_text('target = "dev"\n')
     assert launch(tmp_path, HEAD + ROLES).key.target == "default"
@@ -112,21 +93,6 @@ def test_a_projects_target_is_for_the_files_that_have_targets(tmp_path: Path) ->
 
 
 # Secrets
-
-
-def test_a_secret_stays_a_reference(tmp_path: Path) -> None:
-    text = HEAD + "vars: {k: {type: str, default: KEY}}\nroles: {main: {entrypoint: x, env: {\n"
-    text += "A: {secret: 'env:API_$<var.k>'}, B: {secret: 'file:~/b'}, C: c}}}\n"
-    env = launch(tmp_path, text).app.roles[0].env
-    assert env == {"A": "env:API_KEY", "B": "file:~/b", "C": "c"}
-    assert [isinstance(env[name], Secret) for name in "ABC"] == [True, True, False]
-
-
-def test_a_target_may_put_a_literal_for_a_secret_and_back(tmp_path: Path) -> None:
-    text = HEAD + "roles: {main: {entrypoint: x, env: {A: {secret: 'env:A'}, B: b}}}\n"
-    text += "targets: {dev: {roles: {main: {env: {A: none, B: {secret: 'file:b'}}}}}}\n"
-    env = launch(tmp_path, text, target="dev").app.roles[0].env
-    assert (env["A"], isinstance(env["A"], Secret), isinstance(env["B"], Secret)) == ("none", False, True)
 
 
 # Workspace and watched files

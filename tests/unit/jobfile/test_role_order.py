@@ -32,11 +32,6 @@ def _document(roles: str) -> Any:
     return document(_launch(roles))["roles"]
 
 
-def test_a_name_alone_waits_until_a_probed_role_is_ready_and_another_is_started() -> None:
-    found = _launch(SERVER + "  data: {entrypoint: d}\n  main: {entrypoint: m, depends_on: [server, data]}\n")
-    assert found.app.roles[2].depends_on == {"server": "ready", "data": "started"}
-
-
 def test_the_document_holds_the_order_of_roles_only_where_it_is_set() -> None:
     server, main = _document(
         SERVER + "  main: {entrypoint: m, depends_on: {server: started}, retry_delay: 1m}\n"

@@ -20,9 +20,7 @@ from tests.unit.jobfile.folders import (
     BASE_TOML,
     CHILD,
     JOB,
-    JOBS,
     ROLE,
-    TWO,
     compiled,
     launches,
     places,
@@ -85,50 +83,6 @@ def test_layers_of_a_job_file_merge_lowest_first(repository: Path, case: str, ki
     lay(repository, [*given.get("parents", ()), given["file"]], given.get("project"), kinds)
     made = flat(launches(repository, target=given.get("target"))["job"])
     assert {key: made.get(key) for key in given["gives"]} == given["gives"]
-
-
-NUMBERS = """\
-== base.launcher.yaml
-version: 1
-abstract: true
-defaults: {role: {env: {V: 3.10, T: yes, H: 0x1F, N: 1e3}}}
-== base.launcher.toml
-version = 1
-abstract = true
-defaults.role.env = {V = 3.10, T = true, H = 0x1F, N = 1e3}
-== a/job.launcher.toml
-version = 1
-name = "of-yaml"
-extends = "../base.launcher.yaml"
-roles.main = {entrypoint = "x", args = [2.50, true], env = {OWN = 1_000}}
-== b/job.launcher.yaml
-version: 1
-name: of-toml
-extends: ../base.launcher.toml
-roles: {main: {entrypoint: x, args: [2.50, true], env: {OWN: 1.0}}}
-"""
-
-
-def test_numbers_of_every_layer_are_taken_as_written_there(repository: Path) -> None:
-    write(repository, NUMBERS)
-    made = launches(repository)
-    env = made["of-yaml"].app.roles[0].env
-    assert env == {"V": "3.10", "T": "yes", "H": "0x1F", "N": "1e3", "OWN": "1_000"}
-    assert made["of-toml"].app.roles[0].env == {
-        "V": "3.10",
-        "T": "true",
-        "H": "0x1F",
-        "N": "1e3",
-        "OWN": "1.0",
-    }
-    assert [each.app.roles[0].args for each in made.values()] == [["2.50", "true"]] * 2
-
-
-def test_null_removes_a_value_of_the_parent_file(repository: Path) -> None:
-    text = "== base.launcher.toml\nversion = 1\nabstract = true\ntimeout = '1h'\n"
-    text += "== job.launcher.yaml\nversion: 1\nname: job\nextends: base.launcher.toml\ntimeout: null\n"
-    write(repository, text + "roles: {main: {entrypoint: x}}\n")
-    assert launches(repository)["job"].timeout_s is None
 
 
 RELATIVE = """\
@@ -241,22 +195,6 @@ def test_an_abstract_file_is_no_job(repository: Path) -> None:
     assert compiled(repository, "base.launcher.yaml", placeholders=True).diagnostics == ()
 
 
-def test_a_parent_may_lack_what_its_children_add(repository: Path) -> None:
-    base = f"{BASE}inputs: [only/there.txt]\nworkspace: only\nneeds: [first]\n"
-    base += "defaults: {role: {args: [$<var.of-the-child>, $<matrix.lr>]}}\n"
-    child = "== jobs/job.launcher.yaml\nversion: 1\nname: job\nextends: ../base.launcher.yaml\n"
-    child += f"vars: {{of-the-child: {{type: int, default: 1}}}}\nmatrix: {{lr: [1]}}\n{ROLE}"
-    write(repository, f"{base}{child}== jobs/only/there.txt\n1\n{JOB.replace('job', 'first')}{ROLE}")
-    assert [*launches(repository)] == ["first", "job-1"]
-
-
-def test_a_job_may_be_a_parent_and_its_children_need_names_of_their_own(repository: Path) -> None:
-    child = "== other.launcher.yaml\nversion: 1\nname: other\nextends: job.launcher.yaml\ntimeout: 1m\n"
-    write(repository, f"{JOB}{ROLE}{child}")
-    made = launches(repository)
-    assert {name: launch.timeout_s for name, launch in made.items()} == {"job": None, "other": 60}
-
-
 @pytest.mark.parametrize("where", ["base.launcher.yaml", "launcher.toml"])
 def test_components_and_the_environment_may_be_refused_in_every_layer(repository: Path, where: str) -> None:
     if where == "launcher.toml":
@@ -282,46 +220,6 @@ def test_a_component_of_a_parent_is_beside_the_job_file(repository: Path) -> Non
 
 # Several jobs in one file
 
-SEVERAL = """\
-== jobs.launcher.yaml
-version: 1
-project: lab
-timeout: 1h
-scheduler: local_dir
-vars: {v: {type: int, default: 1}}
-defaults: {role: {image: i, entrypoint: x}}
-targets: {dev: {timeout: 1m}}
-jobs:
-  a: {roles: {main: {args: [$<var.v>, $<job.name>]}}, targets: {more: {}}}
-  b:
-    project: other
-    timeout: 2h
-    vars: {v: {default: 2}}
-    needs: [c]
-    roles: {main: {args: [$<var.v>]}}
-  c: {project: other, matrix: {lr: [1, 2]}, roles: {main: {args: [$<matrix.lr>]}}}
-"""
-
-
-def test_fields_beside_jobs_apply_to_each_job(repository: Path) -> None:
-    write(repository, SEVERAL)
-    made = {str(launch.key): launch for launch in compiled(repository).launches}
-    shown = {key: (flat(launch)["args"], launch.timeout_s, launch.scheduler) for key, launch in made.items()}
-    assert list(shown.values()) == [
-        (["1", "a"], 3600, "local_dir"),
-        (["2"], 7200, "local_dir"),
-        (["1"], 3600, "local_dir"),
-        (["2"], 3600, "local_dir"),
-    ]
-    assert {launch.key.project for launch in made.values()} == {"lab", "other"}
-    assert [need.job for launch in made.values() for need in launch.needs] == ["c-1", "c-2"]
-
-
-def test_the_targets_of_one_job_do_not_apply_to_the_others(repository: Path) -> None:
-    write(repository, SEVERAL)
-    assert [launch.timeout_s for launch in compiled(repository, target="dev").launches] == [60, 60, 60, 60]
-    assert [launch.key.job for launch in compiled(repository, target="more").launches] == ["a"]
-
 
 @pytest.mark.parametrize("kind", ["yaml", "toml"])
 def test_a_job_has_the_digest_that_it_has_in_a_file_of_its_own(repository: Path, kind: str) -> None:
@@ -340,29 +238,6 @@ def test_a_job_has_the_digest_that_it_has_in_a_file_of_its_own(repository: Path,
     assert several.keys() == apart.keys()
     for name in apart:
         assert digest(document(several[name])) == digest(document(apart[name]))
-
-
-def test_a_circle_of_two_jobs_does_not_invalidate_the_third_job(repository: Path) -> None:
-    role = ROLE.strip()
-    text = f"{JOBS}jobs:\n  a: {{needs: [b], {role}}}\n  b: {{needs: [a], {role}}}\n  c: {{{role}}}\n"
-    write(repository, text)
-    result = compiled(repository)
-    assert places(result) == ["jobs.launcher.yaml:3:15 needs-cycle"]
-    assert [launch.key.job for launch in result.launches] == ["c"]
-
-
-def test_a_duplicate_of_one_job_does_not_invalidate_the_other_jobs(repository: Path) -> None:
-    write(repository, f"{JOBS}{TWO}{JOB.replace('name: job', 'name: a')}{ROLE}")
-    result = compiled(repository, "job.launcher.yaml", "jobs.launcher.yaml")
-    assert places(result) == ["jobs.launcher.yaml:3:3 duplicate-job"]
-    assert sorted(launch.key.job for launch in result.launches) == ["a", "b"]
-
-
-def test_a_wrong_job_of_a_file_is_reported_and_has_no_launch(repository: Path) -> None:
-    write(repository, f"{JOBS}jobs:\n  a: {{{ROLE.strip()}}}\n  b: {{timeot: 1, {ROLE.strip()}}}\n")
-    result = compiled(repository)
-    assert places(result) == ["jobs.launcher.yaml:4:7 unknown-field"]
-    assert "b" not in {launch.key.job for launch in result.launches}
 
 
 # The targets and variables of a project
@@ -389,50 +264,6 @@ def test_a_file_has_a_target_of_the_project_only_where_it_names_it(repository: P
     assert asked.diagnostics == (), render(asked.diagnostics)
     assert [(each.key.job, each.scheduler) for each in asked.launches] == [("other", "queue")]
     assert [file.removeprefix("./") for file in asked.left_out] == ["job.launcher.yaml"]
-
-
-def test_a_target_that_leaves_no_file_is_an_error(repository: Path) -> None:
-    write(repository, f"{PROJECT}{JOB}{ROLE}")
-    result = compiled(repository, target="slurm")
-    assert [found.code for found in result.errors] == ["unknown-target"]
-    assert result.launches == ()
-
-
-def test_a_target_of_the_project_that_no_file_names_invalidates_no_file(repository: Path) -> None:
-    wrong = PROJECT.replace('cfg = {partition = "p"}', "cfg = {partition = 3, x = 1}\nmatrix = 3")
-    write(repository, f"{wrong}{JOB}{ROLE}")
-    assert [*launches(repository)] == ["job"]
-
-
-def test_variables_of_the_project_are_neither_missed_nor_warned_of(repository: Path) -> None:
-    write(repository, f"{PROJECT}{JOB}{ROLE}")
-    assert launches(repository, variables={"unused": "given"})["job"].key.job == "job"
-    write(repository, f"{JOB}roles: {{main: {{entrypoint: $<var.unused>}}}}\n")
-    assert [found.code for found in compiled(repository).errors] == ["unset-variable"]
-
-
-def test_the_nearest_launcher_toml_alone_counts(repository: Path) -> None:
-    write(
-        repository,
-        "== launcher.toml\ndefaults.timeout = '1h'\n== jobs/launcher.toml\ndefaults.metadata.a = 'b'\n",
-    )
-    write(
-        repository,
-        f"{JOB}{ROLE}" + JOB.replace("== job", "== jobs/job").replace("name: job", "name: deep") + ROLE,
-    )
-    made = launches(repository)
-    assert (made["job"].timeout_s, made["deep"].timeout_s) == (3600, None)
-    assert made["deep"].app.metadata == {"a": "b"}
-
-
-def test_a_parent_in_another_folder_uses_the_launcher_toml_of_the_job_file(repository: Path) -> None:
-    write(
-        repository,
-        "== launcher.toml\ndefaults.timeout = '1h'\n== jobs/launcher.toml\ndefaults.timeout = '2h'\n",
-    )
-    child = JOB.replace("== job", "== jobs/job") + f"extends: ../base.launcher.yaml\n{ROLE}"
-    write(repository, f"{BASE}metadata: {{a: b}}\n{child}")
-    assert launches(repository)["job"].timeout_s == 7200
 
 
 @pytest.mark.parametrize(
@@ -516,9 +347,3 @@ def test_a_parent_that_links_out_of_the_repository_is_refused(repository: Path, 
     result = compiled(repository, "job.launcher.yaml")
     assert [place.partition(" ")[0] for place in places(result)] == ["job.launcher.yaml:3:10"]
     assert "hunter2" not in render(result.diagnostics)
-
-
-def test_a_parent_outside_of_the_walk_is_judged_as_well(repository: Path) -> None:
-    base = BASE.replace("version: 1", "version: 9")
-    write(repository, f"{base}timeout: 1h\n{CHILD}")
-    assert places(compiled(repository, "job.launcher.yaml")) == ["base.launcher.yaml:1:10 newer-version"]

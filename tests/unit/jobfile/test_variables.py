@@ -16,44 +16,21 @@ def arg(folder: Path, definition: str, given: Mapping[str, Any] | None = None, *
     return launch(folder, text, variables=given, environ=environ).app.roles[0].args[0]
 
 
-def test_the_command_line_wins_over_the_environment_over_the_default(tmp_path: Path) -> None:
-    definition = "{type: str, from_env: V, default: c}"
-    assert arg(tmp_path, definition, {"v": "a"}, V="b") == "a"
-    assert arg(tmp_path, definition, {}, V="b") == "b"
-    assert arg(tmp_path, definition) == "c"
-
-
 @pytest.mark.parametrize(
     ("definition", "given", "expected"),
     [
-        ("{type: float, default: 0.10}", None, "0.10"),
-        ("{type: int, default: 1}", "007", "007"),
         ("{type: float}", "1e-3", "1e-3"),
         ("{type: float}", 0.5, "0.5"),
         ("{type: float}", 2, "2.0"),
         ("{type: int}", 5, "5"),
         ("{type: bool}", "yes", "true"),
         ("{type: bool}", False, "false"),
-        ("{type: bool, default: True}", None, "True"),
         ("{type: str}", " x ", " x "),
         ("{type: str}", "", ""),
-        ("{type: str}", "$<app_id>", "$$<app_id>"),
     ],
 )
 def test_a_value_within_text_keeps_its_spelling(tmp_path, definition, given, expected):
     assert arg(tmp_path, definition, None if given is None else {"v": given}) == expected
-
-
-def test_a_reference_alone_keeps_its_type(tmp_path: Path) -> None:
-    text = HEAD + (
-        "vars:\n  n: {type: int}\n  on: {type: bool}\n  cpu: {type: float}\n  t: {type: str}\n"
-        "enabled: $<var.on>\ntimeout: $<var.t>\n"
-        "roles: {main: {entrypoint: env, num_replicas: $<var.n>, resource: {cpu: $<var.cpu>}}}\n"
-    )
-    made = launch(tmp_path, text, variables={"n": "3", "on": "off", "cpu": "0.5", "t": "2m"})
-    assert (made.enabled, made.timeout_s) == (False, 120)
-    assert made.app.roles[0].num_replicas == 3
-    assert made.app.roles[0].resource.cpu == 0.5
 
 
 @pytest.mark.parametrize(
