@@ -155,9 +155,14 @@ def cancelled(cancel: "Mapping[str, Any]") -> str:
     return "{} by {}".format(word, cancel["by"]) if cancel.get("by") else word
 
 
-def skipped(job: str, state: str) -> str:
-    """The message of an app whose needed job ended in this state: `train failed`, `train was cancelled`."""
-    return f"{job} failed" if state == "failed" else f"{job} was {state}"
+def skipped(needs: "Iterable[tuple[str, str]]") -> str:
+    """The message of an app that does not start: `train failed, data was cancelled`. "" where it may start.
+
+    Args:
+        needs: each needed job with the state in which it has ended; "" for one that has not.
+    """
+    unmet = [each for each in needs if each[1] not in ("", "succeeded")]
+    return ", ".join(f"{job} failed" if state == "failed" else f"{job} was {state}" for job, state in unmet)
 
 
 def stop_reason(stopping: "Mapping[str, Any]") -> str:

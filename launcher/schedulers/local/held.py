@@ -253,6 +253,11 @@ class UnstartedApp:
         for job, folder in self._needs.items():
             self._needed.follow(folder, lambda state, job=job: self._go_on((job, state)))  # type: ignore[misc]
 
+    def ends_of_needs(self) -> "dict[str, str]":
+        from launcher.schedulers.local.waiting import outcome
+
+        return {job: outcome(folder) for job, folder in self._needs.items()}
+
     def give_up(self, why: str) -> None:
         if self.is_wanted():  # a client may have ended this app first, then the need
             self.end_unstarted("unmet", why=why)
