@@ -72,7 +72,7 @@ class AppView(AppState):
         self.abandoned = False
         self.compares_inputs = False
 
-    def end(self, state: AttemptState, message: str, code: int | None, at: float | None = None) -> None:
+    def end(self, state: AttemptState | str, message: str, code: int | None, at: float | None = None) -> None:
         """End the app, whose supervisor did not record an end. Its other replicas count as stopped."""
         self.stop_reason = message
         self._on_ended({"state": state, "message": message, "code": code}, at or 0)
@@ -147,6 +147,8 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
         view = fold(record, locked=locked)
     if not record and not os.path.isdir(app_dir):
         return None
+    if view.state == "reserved" and not process:
+        _check_record(app_dir, view)
     if view.state == "lost" or (view.state in WAITING and not locked):
         _end_as_asked(app_dir, view)
     if locked and view.state in UNSTARTED:
@@ -166,6 +168,28 @@ def _record(folder: AppFolder) -> bytes:
             f"cannot read {rundir.events(folder.path)}: {error.strerror}",
             hint=f"until then the app is left alone; `fuser -v {lock}` names the process that holds it",
         ) from error
+
+
+def _check_record(app_dir: str, view: AppView) -> None:
+    """End an app that the ledger has as started, and whose record was emptied, or lost in a power cut.
+
+    Raises StateError while a process holds the app.
+    """
+    from launcher.state.reader import Reader
+
+    app_id = os.path.basename(app_dir)
+    with Reader.open(readonly=True) as ledger:  # it makes no rows: they would be made of this record, too
+        row = ledger.app(app_id)
+    if row is None or row.state in UNSTARTED:
+        return
+    if view.lock_held and not row.has_ended:
+        raise StateError(
+            f"the record of {app_id}, which runs, was emptied or damaged: {rundir.events(app_dir)}",
+            hint=f"it is left alone until it ends; `fuser -k -TERM {AppFolder(app_dir).lock}` ends it now",
+        )
+    view.abandoned, view.started_at = not row.has_ended, row.started_at
+    state, message = (row.state, row.message) if row.has_ended else ("lost", LOST)
+    view.end(state, message, row.exit_code, row.ended_at)
 
 
 def _end_as_asked(app_dir: str, view: AppView) -> None:
