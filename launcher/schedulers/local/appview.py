@@ -78,6 +78,18 @@ class AppView(AppState):
         self._on_ended({"state": state, "message": message, "code": code}, at or 0)
         self.ended_at = at
 
+    def end_by(self, row: AppRecord) -> None:
+        """End the app, whose record was lost, as the ledger has it; one without an end there is lost, too."""
+        self.started_at = row.started_at
+        if row.has_ended:
+            self.end(row.state, row.message, row.exit_code, row.ended_at)
+        else:
+            self.lose()
+
+    def lose(self) -> None:
+        """Count the app as lost: its supervisor has died, and no end is on record."""
+        self.abandoned, self.state, self.message = True, "lost", LOST
+
     def _on_supervisor(self, event: dict[str, Any], at: float) -> None:
         self.supervisor = self._process(event)
 
@@ -113,11 +125,9 @@ def fold(record: bytes, *, locked: bool) -> AppView:
         return view
     from launcher.holding.hold import implied_end
 
-    view.abandoned = True
+    view.lose()
     end = implied_end(events)
-    if end is None:
-        view.state, view.message = "lost", LOST
-    else:
+    if end is not None:
         view.take({**end, "t": int(view.last_at * 1e9)})
         if end["state"] == "succeeded" and view.compares_inputs:
             view.inputs_changed = view.inputs_changed or NOT_COMPARED
@@ -148,7 +158,10 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
     if not record and not os.path.isdir(app_dir):
         return None
     if view.state == "reserved" and not process:
-        _check_record(app_dir, view)
+        from launcher.schedulers.local.emptied import row_of_started
+
+        if (row := row_of_started(folder, locked=locked)) is not None:
+            view.end_by(row)
     if view.state == "lost" or (view.state in WAITING and not locked):
         _end_as_asked(app_dir, view)
     if locked and view.state in UNSTARTED:
@@ -168,28 +181,6 @@ def _record(folder: AppFolder) -> bytes:
             f"cannot read {rundir.events(folder.path)}: {error.strerror}",
             hint=f"until then the app is left alone; `fuser -v {lock}` names the process that holds it",
         ) from error
-
-
-def _check_record(app_dir: str, view: AppView) -> None:
-    """End an app that the ledger has as started, and whose record was emptied, or lost in a power cut.
-
-    Raises StateError while a process holds the app.
-    """
-    from launcher.state.reader import Reader
-
-    app_id = os.path.basename(app_dir)
-    with Reader.open(readonly=True) as ledger:  # it makes no rows: they would be made of this record, too
-        row = ledger.app(app_id)
-    if row is None or row.state in UNSTARTED:
-        return
-    if view.lock_held and not row.has_ended:
-        raise StateError(
-            f"the record of {app_id}, which runs, was emptied or damaged: {rundir.events(app_dir)}",
-            hint=f"it is left alone until it ends; `fuser -k -TERM {AppFolder(app_dir).lock}` ends it now",
-        )
-    view.abandoned, view.started_at = not row.has_ended, row.started_at
-    state, message = (row.state, row.message) if row.has_ended else ("lost", LOST)
-    view.end(state, message, row.exit_code, row.ended_at)
 
 
 def _end_as_asked(app_dir: str, view: AppView) -> None:

@@ -103,16 +103,6 @@ def claim(store: Store, app_dir: str, record: Record) -> Claim:
     return made
 
 
-def claimant(app_dir: str) -> int | None:
-    """The pid of the client that claimed the folder; None when the client is unknown or on another host."""
-    try:
-        words = (AppFolder(app_dir).text("lock") or "").split(" ")
-    except OSError:
-        return None
-    known = len(words) == 4 and words[1].isdecimal() and words[3] == os.uname().nodename
-    return int(words[1]) if known else None
-
-
 def discard(made: Claim) -> None:
     """Remove the claimed folder and its row."""
     AppFolder(made.app_dir).remove()

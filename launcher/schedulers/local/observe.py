@@ -273,9 +273,9 @@ class LocalApps(EngineApps):
         if row.job is not None or row.ended_at is None or row.ended_at < time.time() - _READ_WITHIN_S:
             return False
         from launcher.schedulers import pids
-        from launcher.schedulers.local.claim import claimant
+        from launcher.schedulers.local.emptied import claimant
 
-        pid = claimant(paths.local_app(row.app_id))
+        pid = claimant(AppFolder(paths.local_app(row.app_id)))
         return pid not in (None, os.getpid()) and pids.start_time(pid or 0) is not None
 
     def remove(self, app_id: str) -> None:
