@@ -78,14 +78,6 @@ class AppView(AppState):
         self._on_ended({"state": state, "message": message, "code": code}, at or 0)
         self.ended_at = at
 
-    def end_by(self, row: AppRecord) -> None:
-        """End the app, whose record was lost, as the ledger has it; one without an end there is lost, too."""
-        self.started_at = row.started_at
-        if row.has_ended:
-            self.end(row.state, row.message, row.exit_code, row.ended_at)
-        else:
-            self.lose()
-
     def lose(self) -> None:
         """Count the app as lost: its supervisor has died, and no end is on record."""
         self.abandoned, self.state, self.message = True, "lost", LOST
@@ -161,7 +153,10 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
         from launcher.schedulers.local.emptied import row_of_started
 
         if (row := row_of_started(folder, locked=locked)) is not None:
-            view.end_by(row)
+            view.lose()
+            view.started_at = row.started_at
+            if row.has_ended:
+                view.end(row.state, row.message, row.exit_code, row.ended_at)
     if view.state == "lost" or (view.state in WAITING and not locked):
         _end_as_asked(app_dir, view)
     if locked and view.state in UNSTARTED:
