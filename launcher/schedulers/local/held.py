@@ -170,7 +170,7 @@ class UnstartedApp:
         for event in app.events:
             app.app.take(event)
         app.record = JournalWriter.go_on(rundir.events(app.app_dir))
-        app.preparation.made(*message["made"])
+        app.preparation.made, app.preparation.log_folders = message["made"]
         app.is_created, app.is_accepted = True, message["is_accepted"]
         if message["inputs"]:
             app.compare_with(message["inputs"])
@@ -179,13 +179,13 @@ class UnstartedApp:
     def forget_replicas(self) -> None:
         """Free the values that the next process will make anew from the request."""
         self.roles, self.gpus = [], []
-        self.preparation.forget_replicas()
+        self.preparation.replicas = ()
 
     def to_hand_over(self) -> "dict[str, Any]":
         """The values that the next holder of the app needs, beside the request."""
         return {
             "events": self.events,
-            "made": self.preparation.to_undo(),
+            "made": (self.preparation.made, self.preparation.log_folders),
             "is_accepted": self.is_accepted,
             "inputs": self.comparison.asked if self.comparison else None,
         }
@@ -357,7 +357,7 @@ class UnstartedApp:
 
 
 def _role(given: "Mapping[str, Any]") -> "RunningRole":
-    role = RunningRole(given["name"], given["max_retries"], given["env"])
+    role = RunningRole(given["name"], given["env"])
     role.probe = given.get("rules", {}).get("ready", NO_PROBE)
     role.replicas = [
         Replica(role, k, packed, ReplicaLog(folder)) for k, (packed, folder) in enumerate(given["replicas"])

@@ -46,12 +46,11 @@ class RunningRole:
     common: the variables that most of its replicas share.
     """
 
-    __slots__ = ("common", "max_retries", "name", "probe", "replicas")
+    __slots__ = ("common", "name", "probe", "replicas")
 
-    def __init__(self, name: str, max_retries: int, common: "Mapping[str, str]") -> None:
+    def __init__(self, name: str, common: "Mapping[str, str]") -> None:
         self.name = name
         self.common = common
-        self.max_retries = max_retries
         self.probe: Mapping[str, Any] = NO_PROBE
         self.replicas: list[Replica] = []
 
