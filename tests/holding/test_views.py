@@ -7,6 +7,7 @@ import pytest
 
 from launcher.holding import events
 from launcher.holding.app import App
+from launcher.holding.replica import Replica, Role
 from tests.holding.histories import START_S, created, fact, play
 
 VIEWS = [
@@ -181,6 +182,14 @@ def test_a_view_counts_all_restarts_together():
     assert (app.num_restarts, [each.restarts for each in app.replicas]) == (2, [2])
 
 
+def failure(restarts: int = 0, **end: Any) -> str:
+    """Return the sentence about the failure of a replica with this end."""
+    replica = Replica(Role("a", 0), 0)
+    replica.restarts = restarts
+    replica.end(end, 0.0, "")
+    return replica.cause
+
+
 SENTENCES = [
     # An exit code that may be a signal
     (events.exited, (1,), "exited with 1"),
@@ -191,13 +200,13 @@ SENTENCES = [
     (events.exited, (255,), "exited with 255"),
     (events.exited, (None, "no file"), "exited with None: no file"),
     # The failure of a replica
-    (events.cause, {"code": 2, "said": "no file"}, "exited with 2: no file"),
-    (events.cause, {"code": 137, "signal": 9}, "was killed by signal 9"),
-    (events.cause, {"code": 137, "signal": 9, "oom": True}, "was killed: out of memory"),
-    (events.cause, {"code": 143, "signal": 15, "late": "not ready after 1 s"}, "was not ready after 1 s"),
-    (events.cause, {"code": 127, "why": "no such file"}, "could not be started: no such file"),
-    (events.cause, {"code": 127, "why": "no file", "again": True}, "could not be started again: no file"),
-    (events.cause, {"code": 1, "lost": "its step ended"}, "was lost: its step ended"),
+    (failure, {"code": 2, "said": "no file"}, "exited with 2: no file"),
+    (failure, {"code": 137, "signal": 9}, "was killed by signal 9"),
+    (failure, {"code": 137, "signal": 9, "oom": True}, "was killed: out of memory"),
+    (failure, {"code": 143, "signal": 15, "late": "not ready after 1 s"}, "was not ready after 1 s"),
+    (failure, {"code": 127, "why": "no such file"}, "could not be started: no such file"),
+    (failure, {"code": 127, "why": "no file", "restarts": 1}, "could not be started again: no file"),
+    (failure, {"code": 1, "lost": "its step ended"}, "was lost: its step ended"),
     # The needs and roles that an app waits for
     (events.skipped, ([("a", "failed"), ("b", ""), ("c", "lost")],), "a failed, c was lost"),
     (events.skipped, ([("a", "succeeded"), ("b", "")],), ""),
