@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from launcher import paths
 from launcher.errors import StateError
 from launcher.schedulers import pids
 from launcher.schedulers.appfolder import AppFolder
@@ -20,8 +21,12 @@ _UNDONE_S = 60.0  # time for a supervisor to undo the submission of a client tha
 def row_of_started(folder: AppFolder, *, locked: bool) -> AppRecord | None:
     """The row of an app that has started according to the ledger; None for another one.
 
+    The ledger knows only the apps of its own state folder.
+
     Raises StateError while a process holds an app that no client is submitting.
     """
+    if folder.path != paths.local_app(folder.app_id):
+        return None
     with Reader.open(readonly=True) as ledger:  # it makes no rows: they would be made of this record, too
         row = ledger.app(folder.app_id)
     if row is not None and row.state in UNSTARTED:

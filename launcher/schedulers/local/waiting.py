@@ -106,10 +106,14 @@ class Needed:
     def _judge(self, folder: str, state: str) -> None:
         """Judge an app without a process from its record; where it has no end, as commands do."""
         if not state:
+            from launcher.errors import StateError
             from launcher.schedulers.local import appview
 
-            view = appview.read_state(folder)
-            state = "removed" if view is None else view.state if view.has_ended else ""
+            try:
+                view = appview.read_state(folder)
+                state = "removed" if view is None else view.state if view.has_ended else ""
+            except StateError:  # its record cannot be read now
+                pass
         if not state:
             self._loop.after(_AGAIN_S, lambda: self.look(folder))
             return
@@ -165,13 +169,13 @@ def _events(folder: str, *, tail: bool = False) -> list[dict[str, Any]]:
     """The events at the beginning or, with `tail`, at the end of the record of an app."""
     try:
         fd = os.open(rundir.events(folder), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            size = os.fstat(fd).st_size
+            return read_events(os.pread(fd, _PART, max(0, size - _PART) if tail else 0))
+        finally:
+            os.close(fd)
     except OSError:
         return []
-    try:
-        size = os.fstat(fd).st_size
-        return read_events(os.pread(fd, _PART, max(0, size - _PART) if tail else 0))
-    finally:
-        os.close(fd)
 
 
 # -- its share of a machine --------------------------------------------------------------------------------
