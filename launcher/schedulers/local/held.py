@@ -296,7 +296,7 @@ class UnstartedApp:
         """
         self.give_up_place()
         self.note(kind, **fields)
-        self.leave_if_ended()
+        self.leave()
 
     def go(self) -> None:
         """Start the app, unless it was cancelled meanwhile."""
@@ -333,8 +333,8 @@ class UnstartedApp:
         self._be_over()
 
     def leave(self) -> None:
-        """Release the app once every event is written, which may have to wait for disk space."""
-        if self._is_over:
+        """Release an app that has ended, once all events are written, which may have to wait for space."""
+        if self._is_over or not self.app.has_ended:
             return
         self.give_up_place()
         if self.record.is_written():
@@ -342,10 +342,6 @@ class UnstartedApp:
             self._be_over()
         else:
             self._loop.after(AGAIN_S, self.leave)
-
-    def leave_if_ended(self) -> None:
-        if self.app.has_ended:
-            self.leave()
 
     def give_up_place(self) -> None:
         if self.share:

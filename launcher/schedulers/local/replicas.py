@@ -305,14 +305,10 @@ class Replicas:
         if size >= PIPE_BYTES // 2 and fd not in self._enlarged:  # its writer waits less often then
             self._enlarged.add(fd)
             kernel.enlarge_pipe(fd, BIG_PIPE_BYTES)
-            self._enlarge_buffer(BIG_PIPE_BYTES)
-        elif size == len(self._buffer):
-            self._enlarge_buffer(PIPE_BYTES)
+        wanted = BIG_PIPE_BYTES if self._enlarged else PIPE_BYTES
+        if size == len(self._buffer) < wanted:
+            self._buffer = memoryview(bytearray(wanted))
         return True
-
-    def _enlarge_buffer(self, size: int) -> None:
-        if len(self._buffer) < size:
-            self._buffer = memoryview(bytearray(size))
 
     def _close(self, fd: int) -> None:
         replica = self._pipes[STDOUT].pop(fd, None) or self._pipes[STDERR].pop(fd, None)
