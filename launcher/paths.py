@@ -23,8 +23,9 @@ def program(module: str) -> str:
     """The text of the program that runs `main` of a module of launcher.
 
     It looks for no garbage among the modules, which stay: that would take a tenth of the time to load them.
+    Then it forgets the names of the files in the folders of modules.
     """
-    load = f"sys.path.insert(0, {IMPORT_ROOT!r}); from {module} import main"
+    load = f"sys.path.insert(0, {IMPORT_ROOT!r}); from {module} import main; sys.path_importer_cache.clear()"
     return f"import gc, sys; gc.disable(); {load}; gc.freeze(); gc.enable(); main()"
 
 

@@ -113,40 +113,6 @@ def exited(code: object, said: str = "") -> str:
     return f"exited with {code}{signal}" + (f": {said}" if said else "")
 
 
-def cause(
-    code: object,
-    *,
-    signal: int = 0,
-    oom: bool = False,
-    late: str = "",
-    why: str = "",
-    lost: str = "",
-    said: str = "",
-    again: bool = False,
-    host: str = "",
-) -> str:
-    """The failure of a replica as a predicate: `was killed by signal 9`.
-
-    Args:
-        code: its exit code; 128 + signal after a signal.
-        late: why a replica was stopped before it was ready: `not ready after 60 s: …`.
-        why: why the replica could not be started.
-        lost: why its scheduler did not report its end.
-        again: whether the replica had been started before.
-        host: the machine on which it could not be started; "" for this machine.
-    """
-    if why:
-        where = (" again" if again else "") + (f" on {host}" if host else "")
-        return f"could not be started{where}: {why}"
-    if late:
-        return "was " + late
-    if oom:
-        return "was killed: " + OUT_OF_MEMORY
-    if lost:
-        return "was lost: " + lost
-    return f"was killed by signal {signal}" if signal else exited(code, said)
-
-
 def cancelled(cancel: "Mapping[str, Any]") -> str:
     """The message of an app that this `cancel` event ends."""
     if cancel.get("signal"):
@@ -155,9 +121,14 @@ def cancelled(cancel: "Mapping[str, Any]") -> str:
     return "{} by {}".format(word, cancel["by"]) if cancel.get("by") else word
 
 
-def skipped(job: str, state: str) -> str:
-    """The message of an app whose needed job ended in this state: `train failed`, `train was cancelled`."""
-    return f"{job} failed" if state == "failed" else f"{job} was {state}"
+def skipped(needs: "Iterable[tuple[str, str]]") -> str:
+    """The message of an app that does not start: `train failed, data was cancelled`. "" where it may start.
+
+    Args:
+        needs: each needed job with the state in which it has ended; "" for one that has not.
+    """
+    unmet = [each for each in needs if each[1] not in ("", "succeeded")]
+    return ", ".join(f"{job} failed" if state == "failed" else f"{job} was {state}" for job, state in unmet)
 
 
 def stop_reason(stopping: "Mapping[str, Any]") -> str:

@@ -3,7 +3,7 @@
 Pure; Python >= 3.6.
 """
 
-from launcher.holding.events import cause
+from launcher.holding.events import OUT_OF_MEMORY, exited
 from launcher.holding.use import Use
 
 TYPE_CHECKING = False
@@ -69,7 +69,9 @@ class Replica:
         restarts: how often it was started again, for whatever reason.
         retries: how often it alone was started again because it failed.
         code: exit code, 128 + signal after a signal; None where the end is unknown.
-        late, why, lost: see `events.cause`.
+        late: why it was stopped before it was ready: `not ready after 60 s: …`.
+        why: why it could not be started.
+        lost: why its scheduler did not report its end.
         is_stopped: it was asked to stop, so its exit code is not the program's.
         by_hand: another program stopped it.
         message: why it was stopped, or why it was lost.
@@ -119,18 +121,17 @@ class Replica:
 
     @property
     def cause(self) -> str:
-        """The failure of the replica as a predicate, such as `exited with 1`."""
-        return cause(
-            self.code,
-            signal=self.signal,
-            oom=self.oom,
-            late=self.late,
-            why=self.why,
-            lost=self.lost,
-            said=self.said,
-            again=bool(self.restarts),
-            host=self.host,
-        )
+        """The failure of the replica as a predicate: `was killed by signal 9`."""
+        if self.why:
+            where = (" again" if self.restarts else "") + (f" on {self.host}" if self.host else "")
+            return f"could not be started{where}: {self.why}"
+        if self.late:
+            return "was " + self.late
+        if self.oom:
+            return "was killed: " + OUT_OF_MEMORY
+        if self.lost:
+            return "was lost: " + self.lost
+        return f"was killed by signal {self.signal}" if self.signal else exited(self.code, self.said)
 
     @property
     def shown_end(self) -> "tuple[str, str]":

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
         def follow_needs(self) -> None:
             """Send each needed job with its state once it has ended: `removed` where no record is left."""
 
+        def ends_of_needs(self) -> "dict[str, str]":
+            """Return each needed job with the state in which it has ended; "" before."""
+
         def give_up(self, why: str) -> None:
             """End the app as skipped."""
 
@@ -55,7 +58,7 @@ def way_to_start(jobs: "Sequence[str]", holder: "Holder") -> "Way":
     while left:
         job, state = yield
         if state != "succeeded":
-            holder.give_up(skipped(job, state))
+            holder.give_up(skipped({**holder.ends_of_needs(), job: state}.items()))
             return False
         left.discard(job)
         holder.note("met", job=job)

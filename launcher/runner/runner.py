@@ -79,6 +79,7 @@ class Runner:
         self._params = {**(scheduler_params or {}), "detach": detach}
         self._queue = queue
         self._schedulers: dict[str, Scheduler[Any]] = {}
+        self._is_closed = False
         self.on_progress: OnImage | None = None
 
     def __enter__(self) -> Runner:
@@ -90,7 +91,11 @@ class Runner:
         self.close()
 
     def close(self) -> None:
-        """Close the schedulers in use, each of them even where another fails. May be called twice."""
+        """Close the schedulers in use, each of them even where another fails. May be called twice.
+
+        A closed runner starts no app, since nothing would cancel it; status, logs and cancel still work.
+        """
+        self._is_closed = True
         while self._schedulers:
             _, scheduler = self._schedulers.popitem()
             try:
@@ -120,7 +125,7 @@ class Runner:
         from launcher.schedulers.workspaces import built_with
 
         engine, launched, options = self._checked(app, scheduler, cfg, parent_run_id)
-        self._show_progress(engine)
+        self._prepare_start(engine)
         return self._handle(scheduler, engine.schedule(built_with(engine, launched, options, workspace)))
 
     def run_component(
@@ -244,10 +249,12 @@ class Runner:
         if scheduler is None:
             raise LauncherError("this dry run names no scheduler", hint="make it with Runner.dryrun")
         engine = self._scheduler(scheduler)
-        self._show_progress(engine)
+        self._prepare_start(engine)
         return self._handle(scheduler, engine.schedule(dryrun_info.built()))
 
-    def _show_progress(self, engine: Any) -> None:
+    def _prepare_start(self, engine: Any) -> None:
+        if self._is_closed:
+            raise LauncherError("this Runner is closed: it starts no app", hint="make another: get_runner()")
         if self.on_progress is not None and hasattr(engine, "on_progress"):
             engine.on_progress = self.on_progress
 

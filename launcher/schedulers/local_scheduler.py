@@ -4,16 +4,14 @@ For programs written for TorchX; launcher itself does not import it.
 """
 
 from launcher.schedulers.ids import make_unique as make_unique
+from launcher.schedulers.local import rundir
 from launcher.schedulers.local.popen import (
     LocalOpts as LocalOpts,
     PopenRequest as PopenRequest,
     ReplicaParam as ReplicaParam,
 )
 from launcher.schedulers.local.request import (
-    COMBINED_LOG as COMBINED_LOG,
     ENV_CUDA_VISIBLE_DEVICES as ENV_CUDA_VISIBLE_DEVICES,
-    STDERR_LOG as STDERR_LOG,
-    STDOUT_LOG as STDOUT_LOG,
     CWDImageProvider as CWDImageProvider,
     ImageProvider as ImageProvider,
     LocalDirectoryImageProvider as LocalDirectoryImageProvider,
@@ -22,3 +20,5 @@ from launcher.schedulers.local.scheduler import (
     LocalScheduler as LocalScheduler,
     create_scheduler as create_scheduler,
 )
+
+COMBINED_LOG, STDERR_LOG, STDOUT_LOG = rundir.COMBINED, rundir.STDERR, rundir.STDOUT

@@ -152,11 +152,12 @@ def test_all_attempts_behind_a_need_that_does_not_succeed_are_skipped(case, stag
 
 def test_an_attempt_counts_needs_that_ended_before_its_submission(case: Case, staged: Staged) -> None:
     good = prepare(case, staged, "true")
-    bad = prepare(case, staged, "exit 1", "fetch")
-    case.end(good.app_id)
-    case.end(bad.app_id)
+    bad = [prepare(case, staged, "exit 1", job) for job in ("clean", "fetch")]
+    for each in (good, *bad):
+        case.end(each.app_id)
     assert ended(case, staged, hold(case, staged, case.app(), good))[0] == "succeeded"
-    assert ended(case, staged, hold(case, staged, case.app(), good, bad, job="other"))[0] == "skipped"
+    skipped = hold(case, staged, case.app(), *bad, good, job="other")
+    assert ended(case, staged, skipped) == ("skipped", "clean failed, fetch failed")
 
 
 def test_attempts_in_a_chain_of_needs_run_in_order(case: Case, staged: Staged, gate: Gate) -> None:

@@ -131,6 +131,9 @@ class Holder:
     def follow_needs(self) -> None:
         self._call("follow_needs")
 
+    def ends_of_needs(self) -> dict[str, str]:
+        return {"a": "succeeded", "b": "", "c": "failed"}
+
     def give_up(self, why: str) -> None:
         self._call("give_up", why)
 
@@ -180,11 +183,11 @@ def test_an_app_with_unchanged_input_files_records_no_comparison() -> None:
 
 @pytest.mark.parametrize(
     ("state", "why"),
-    [("failed", "a failed"), ("cancelled", "a was cancelled"), ("removed", "a was removed")],
+    [("failed", "b failed"), ("cancelled", "b was cancelled"), ("removed", "b was removed")],
 )
-def test_an_app_is_given_up_when_a_need_does_not_succeed(state: str, why: str) -> None:
-    assert go(holder := Holder(), ["a", "b"], ("a", state)) is False
-    assert holder.calls == ["accept waiting", "follow_needs", f"give_up {why}"]
+def test_an_app_is_given_up_for_every_need_that_has_not_succeeded(state: str, why: str) -> None:
+    assert go(holder := Holder(), ["a", "b", "c"], ("b", state)) is False
+    assert holder.calls == ["accept waiting", "follow_needs", f"give_up {why}, c failed"]
 
 
 @pytest.mark.parametrize(("jobs", "kind"), [(["a"], "waiting"), ([], "queued")])

@@ -137,16 +137,6 @@ def test_a_shared_record_goes_on_after_a_line_that_a_full_disk_has_cut(tmp_path:
     assert path.read_bytes().count(b"\n") == 4
 
 
-def test_a_record_with_one_writer_is_written_through_its_descriptor(tmp_path: Path) -> None:
-    path = tmp_path / "events"
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    writer = JournalWriter(str(path), fd=fd)
-    assert writer.append({"e": "one", "t": 1})
-    assert writer.append({"e": "two", "t": 2})
-    assert [each["e"] for each in read_events(path.read_bytes())] == ["one", "two"]
-    writer.close()
-
-
 def test_a_new_record_replaces_the_record_of_an_interrupted_submission(tmp_path: Path) -> None:
     path = tmp_path / "events"
     path.write_bytes(line({"e": "created", "t": 1}))

@@ -1,9 +1,13 @@
 """The state and message that readers see of an app and of its replicas after each history."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import pytest
 
 from launcher.holding import events
 from launcher.holding.app import App
+from launcher.holding.replica import Replica, Role
 from tests.holding.histories import START_S, created, fact, play
 
 VIEWS = [
@@ -21,6 +25,7 @@ VIEWS = [
     ("a*2", "go; a/0; a/1; a/0=0", "running: ", ["succeeded: ", "running: "]),
     ("a b<a:ready", "waiting x", "waiting: waits for x", ["pending: ", "pending: "]),
     ("s.s~1 a~1+5<s:ready", "go; s/0; s/0 ready; a/0; s/0=3; a/0=3", "running: ", ["pending: ", "pending: "]),
+    ("a*2", "go; a/0; a/1; a/0=0; a/0 late", "running: ", ["succeeded: ", "running: "]),
     # Ends of replicas
     ("a*2", "go; a/0; a/1; a/0=3; a/1=-143", "running: ", ["failed: ", "cancelled: a/0 failed"]),
     ("a", "go; a/0; a/0 late; a/0=143", "running: ", ["failed: not ready after 60 s"]),
@@ -39,6 +44,7 @@ VIEWS = [
     ("a b<a:ready", "go; a/0; cancel me; a/0=-143; quiet", "cancelled: cancelled by me",
      ["cancelled: cancelled by me"] * 2),
     ("a*2", "go; a/0; a/1; a/0=?; a/1=-0; quiet", "lost: a/0 was lost", ["lost: ", "cancelled: a/0 was lost"]),
+    ("a", "go; a/0; a/0=3; quiet; a/0", "failed: a/0 exited with 3", ["cancelled: a/0 failed"]),
 ]  # fmt: skip
 
 
@@ -49,6 +55,58 @@ def test_a_view_shows_state_and_message_of_the_app_and_its_replicas(roles, facts
     assert ["{}: {}".format(*seen.shown(each)) for each in seen.replicas] == replicas
 
 
+WORK = [
+    # Running replicas are to be stopped until their end or their next run
+    ("a*3", "go; a/0; a/1; a/2; cancel me 2", "-a/0~2 -a/1~2 -a/2~2"),
+    ("a*3", "go; a/0; a/1; a/2; cancel me 2; a/1=-143", "-a/0~2 -a/2~2"),
+    ("a*3", "go; a/0; a/1; a/2; cancel me 2; a/1=-143; cancel you 0", "-a/0~0 -a/2~0"),
+    ("a*2", "go; a/0; a/1; a/0 late", "-a/0"),
+    ("a*2", "go; a/0; a/1; a/0=0; a/0 late", ""),  # a probe that gives up after the exit of its replica
+    ("a*2~1R", "go; a/0; a/1; a/0=3", "-a/1"),
+    ("a*2~1R", "go; a/0; a/1; a/0=3; a/1", ""),
+    # Replicas of roles whose conditions hold are to be started, and none while the app stops
+    ("a.s b<a:ready", "go; a/0; cancel me; a/0 ready", "-a/0"),
+    ("a*2~1 b<a:started", "go; a/0; restart a/0; a/0", "+a/1"),  # one that starts again counts once
+    ("a*2~1 b<a:started", "go; a/0; restart a/0; a/0; a/1", "+b/0"),
+    ("a*2~1 b<a:ready", "go; a/0; a/1; a/0 ready; a/0=3; a/0; a/1 ready", ""),
+    ("a*2~1 b<a:ready", "go; a/0; a/1; a/0 ready; a/0=3; a/0; a/1 ready; a/0 ready", "+b/0"),
+    ("a*2", "go; a/0", "+a/1"),
+    ("a*2", "go; a/0; requeued", ""),
+    # The deadline is the next pause or the time limit; there is none before the start or while the app stops
+    ("a", "go; a/0", ""),
+    ("a %60", "waiting x", ""),
+    ("a %60", "go; a/0", "@60"),
+    ("a~1+5 %60", "go; a/0; a/0=3", "@5"),
+    ("a~1+5 %60", "go; a/0; a/0=3; a/0", "@60"),
+    ("a~1+90 %60", "go; a/0; a/0=3", "@60"),
+    ("a~1+5 %60", "go; a/0; a/0=3; cancel me", ""),
+    ("a %60", "go; a/0; a/0=0; quiet", ""),
+]
+"""(roles, facts, the work that is left: `+` a replica to start, `-` one to stop, `~` its grace period, `@` the
+deadline)"""
+
+
+@pytest.mark.parametrize(("roles", "facts", "work"), WORK)
+def test_a_record_shows_what_is_to_be_started_and_stopped_and_when(roles, facts, work):
+    app = folded(play(roles, facts)[1].events)
+    starts = [f"+{each.name}" for each in app.to_start]
+    stops = [f"-{each.name}" + ("" if s is None else f"~{s:g}") for each, s in app.to_stop.items()]
+    deadline = app.deadline()
+    assert " ".join([*starts, *stops, *([] if deadline is None else [f"@{deadline - START_S:g}"])]) == work
+
+
+def folded(events: Iterable[dict[str, Any]]) -> App:
+    app = App()
+    for event in events:
+        app.take({"t": int(START_S * 1e9), **event})
+    return app
+
+
+def taken(roles: str, facts: str) -> App:
+    """Return the app after these facts, without a holder that decides."""
+    return folded([created(roles), *(fact(each) for each in facts.split("; "))])
+
+
 def test_a_lost_app_has_lost_its_running_replicas_and_keeps_the_ended_ones():
     seen = play("a*3", "go; a/0; a/1; a/0=0")[0]
     seen.state = "lost"
@@ -56,9 +114,7 @@ def test_a_lost_app_has_lost_its_running_replicas_and_keeps_the_ended_ones():
 
 
 def test_a_service_that_never_started_was_stopped_at_the_end():
-    app = App()
-    for event in (created("s.s a"), fact("go"), fact("a/0"), fact("a/0=0"), fact("quiet")):
-        app.take(event)
+    app = taken("s.s a", "go; a/0; a/0=0; quiet")
     ended = app.decide(0.0)
     assert ended is not None
     app.take(ended)
@@ -126,125 +182,69 @@ def test_a_view_counts_all_restarts_together():
     assert (app.num_restarts, [each.restarts for each in app.replicas]) == (2, [2])
 
 
-def test_only_running_replicas_are_to_be_stopped():
-    app = App()
-    record = [created("a*3"), fact("go"), *(fact(f"a/{k}") for k in range(3)), fact("cancel me 2")]
-    for event in record:
-        app.take({"t": int(START_S * 1e9), **event})
-    stopping = app.decide(START_S)
-    assert stopping is not None
-    app.take(stopping)
-    assert {each.name: grace_s for each, grace_s in app.to_stop.items()} == {"a/0": 2, "a/1": 2, "a/2": 2}
-    app.take(fact("a/1=-143"))
-    assert [each.name for each in app.to_stop] == ["a/0", "a/2"]
-    app.take(fact("cancel you 0"))
-    assert {each.name: grace_s for each, grace_s in app.to_stop.items()} == {"a/0": 0, "a/2": 0}
+def failure(restarts: int = 0, **end: Any) -> str:
+    """Return the sentence about the failure of a replica with this end."""
+    replica = Replica(Role("a", 0), 0)
+    replica.restarts = restarts
+    replica.end(end, 0.0, "")
+    return replica.cause
 
 
-@pytest.mark.parametrize(
-    ("code", "sentence"),
-    [
-        (1, "exited with 1"),
-        (128, "exited with 128"),
-        (129, "exited with 129 (128 + signal 1)"),
-        (192, "exited with 192 (128 + signal 64)"),
-        (193, "exited with 193"),
-        (255, "exited with 255"),
-        (None, "exited with None"),
-    ],
-)
-def test_an_exit_code_that_may_be_a_signal_names_it(code, sentence):
-    assert events.exited(code) == sentence
-    assert events.exited(code, "no file") == f"{sentence}: no file"
+SENTENCES = [
+    # An exit code that may be a signal
+    (events.exited, (1,), "exited with 1"),
+    (events.exited, (128,), "exited with 128"),
+    (events.exited, (129,), "exited with 129 (128 + signal 1)"),
+    (events.exited, (192, "no file"), "exited with 192 (128 + signal 64): no file"),
+    (events.exited, (193,), "exited with 193"),
+    (events.exited, (255,), "exited with 255"),
+    (events.exited, (None, "no file"), "exited with None: no file"),
+    # The failure of a replica
+    (failure, {"code": 2, "said": "no file"}, "exited with 2: no file"),
+    (failure, {"code": 137, "signal": 9}, "was killed by signal 9"),
+    (failure, {"code": 137, "signal": 9, "oom": True}, "was killed: out of memory"),
+    (failure, {"code": 143, "signal": 15, "late": "not ready after 1 s"}, "was not ready after 1 s"),
+    (failure, {"code": 127, "why": "no such file"}, "could not be started: no such file"),
+    (failure, {"code": 127, "why": "no file", "restarts": 1}, "could not be started again: no file"),
+    (failure, {"code": 1, "lost": "its step ended"}, "was lost: its step ended"),
+    # The needs and roles that an app waits for
+    (events.skipped, ([("a", "failed"), ("b", ""), ("c", "lost")],), "a failed, c was lost"),
+    (events.skipped, ([("a", "succeeded"), ("b", "")],), ""),
+    (events.waits_for_jobs, (["a", "b"],), "waits for a, b"),
+    (events.waits_for_jobs, ([],), "is about to start"),
+    (events.waits_for_roles, ([("a", "ready"), ("b", "started")],), "waiting for a (ready), b (started)"),
+    (events.waits_for_roles, ([],), ""),
+    # The client or the signal that cancels it
+    (events.cancelled, ({},), "cancelled"),
+    (events.cancelled, ({"by": ""},), "cancelled"),
+    (events.cancelled, ({"by": "me"},), "cancelled by me"),
+    (events.cancelled, ({"by": "me", "interrupt": True},), "interrupted by me"),
+    (events.cancelled, ({"by": "", "signal": 15},), "stopped by signal 15"),
+    # The reason why a replica was stopped
+    (events.stop_reason, ({"why": "end", "by": "", "message": ""},), "stopped at the end of the app"),
+    (events.stop_reason, ({"why": "cancel", "by": "me", "message": "cancelled by me"},), "cancelled by me"),
+    (events.stop_reason, ({"why": "cancel", "by": "me"},), ""),  # before the start, up to version 0.1
+    (events.stop_reason, ({"why": "peer", "by": "a/0", "message": "a/0 exited", "code": 3},), "a/0 failed"),
+    (events.stop_reason, ({"why": "peer", "by": "a/0", "message": "a/0 ended, b", "code": 0},), "a/0 ended"),
+    (events.stop_reason, ({"why": "peer", "by": "", "message": "nothing runs"},), "nothing runs"),
+    (events.stop_reason, ({"why": "restart", "by": "a/0"},), "a/0 failed"),
+    (events.stop_reason, ({"why": "lost", "by": "a/0", "message": "a/0 was lost"},), "a/0 was lost"),
+    # A duration, without rounding
+    (events.seconds, (60,), "60 s"),
+    (events.seconds, (60.0,), "60 s"),
+    (events.seconds, (0.5,), "0.5 s"),
+    (events.seconds, (1000000,), "1000000 s"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("facts", "sentence"),
-    [
-        ({"code": 2, "said": "no file"}, "exited with 2: no file"),
-        ({"code": 137, "signal": 9}, "was killed by signal 9"),
-        ({"code": 137, "signal": 9, "oom": True}, "was killed: out of memory"),
-        ({"code": 143, "signal": 15, "late": "not ready after 1 s"}, "was not ready after 1 s"),
-        ({"code": 127, "why": "no such file"}, "could not be started: no such file"),
-        ({"code": 127, "why": "no such file", "again": True}, "could not be started again: no such file"),
-        ({"code": 1, "lost": "its step ended"}, "was lost: its step ended"),
-    ],
-)
-def test_every_kind_of_end_has_one_sentence(facts, sentence):
-    assert events.cause(**facts) == sentence
-
-
-def test_messages_name_the_needs_and_roles_that_an_app_waits_for():
-    assert events.skipped("train", "failed") == "train failed"
-    assert events.skipped("train", "cancelled") == "train was cancelled"
-    assert events.waits_for_jobs(["a", "b"]) == "waits for a, b"
-    assert events.waits_for_jobs([]) == "is about to start"
-    assert events.waits_for_roles([("a", "ready"), ("b", "started")]) == "waiting for a (ready), b (started)"
-    assert events.waits_for_roles([]) == ""
-
-
-@pytest.mark.parametrize(
-    ("cancel", "sentence"),
-    [
-        ({}, "cancelled"),
-        ({"by": ""}, "cancelled"),
-        ({"by": "me"}, "cancelled by me"),
-        ({"by": "me", "interrupt": True}, "interrupted by me"),
-        ({"by": "", "signal": 15}, "stopped by signal 15"),
-    ],
-)
-def test_a_cancellation_names_the_client_or_the_signal(cancel, sentence):
-    assert events.cancelled(cancel) == sentence
-
-
-@pytest.mark.parametrize(
-    ("stopping", "sentence"),
-    [
-        ({"why": "end", "by": "", "message": ""}, "stopped at the end of the app"),
-        ({"why": "cancel", "by": "me", "message": "cancelled by me"}, "cancelled by me"),
-        ({"why": "cancel", "by": "me"}, ""),  # before the start, as versions up to 0.1 recorded it
-        ({"why": "peer", "by": "a/0", "message": "a/0 exited with 3", "code": 3}, "a/0 failed"),
-        ({"why": "peer", "by": "a/0", "message": "a/0 ended, and b waits", "code": 0}, "a/0 ended"),
-        ({"why": "peer", "by": "", "message": "nothing runs"}, "nothing runs"),
-        ({"why": "restart", "by": "a/0"}, "a/0 failed"),
-        ({"why": "lost", "by": "a/0", "message": "a/0 was lost"}, "a/0 was lost"),
-    ],
-)
-def test_a_stopped_replica_has_the_reason_of_the_stop(stopping, sentence):
-    assert events.stop_reason(stopping) == sentence
-
-
-@pytest.mark.parametrize(
-    ("number", "text"), [(60, "60 s"), (60.0, "60 s"), (0.5, "0.5 s"), (1000000, "1000000 s")]
-)
-def test_seconds_are_written_without_rounding(number, text):
-    assert events.seconds(number) == text
+@pytest.mark.parametrize(("say", "facts", "sentence"), SENTENCES)
+def test_every_fact_has_one_sentence(say, facts, sentence):
+    assert (say(**facts) if isinstance(facts, dict) else say(*facts)) == sentence
 
 
 def test_the_event_of_a_restart_without_a_pause_has_no_delay():
     _, record = play("a~1 b~1+5", "go; a/0; b/0; a/0=3; b/0=3")
     assert [event.get("delay_s") for event in record.events if event["e"] == "restart"] == [None, 5]
-
-
-def test_a_replica_that_another_program_starts_after_the_end_changes_no_outcome():
-    app = play("a", "go; a/0; a/0=3; quiet; a/0")[0]
-    assert (app.state, app.message) == ("failed", "a/0 exited with 3")
-    assert app.shown(app.replicas[0]) == ("cancelled", "a/0 failed")
-
-
-def test_a_replica_that_is_not_ready_in_time_is_to_be_stopped():
-    app = App()
-    for event in (created("a*2"), fact("go"), fact("a/0"), fact("a/1"), fact("a/0 late")):
-        app.take(event)
-    assert {each.name: grace_s for each, grace_s in app.to_stop.items()} == {"a/0": None}
-
-
-def test_a_probe_that_gives_up_after_the_exit_of_its_replica_stops_nothing():
-    app = App()
-    for event in (created("a*2"), fact("go"), fact("a/0"), fact("a/1"), fact("a/0=0"), fact("a/0 late")):
-        app.take(event)
-    assert not app.to_stop
-    assert app.shown(app.replicas[0]) == ("succeeded", "")
 
 
 def test_a_stop_that_was_recorded_before_the_start_stops_nothing():
@@ -253,34 +253,6 @@ def test_a_stop_that_was_recorded_before_the_start_stops_nothing():
     app.take({"e": "stopping", "why": "cancel", "by": "me"})
     assert (app.stop, app.stop_why, app.stop_by) == (None, "cancel", "me")
     assert not app.to_stop
-
-
-def taken(roles: str, facts: str) -> App:
-    """Return the app after these facts, without a holder that decides."""
-    app = App()
-    for event in (created(roles), *(fact(each) for each in facts.split("; "))):
-        app.take({"t": int(START_S * 1e9), **event})
-    return app
-
-
-def test_a_deadline_is_the_next_pause_or_the_time_limit():
-    assert taken("a", "go; a/0").deadline() is None
-    assert taken("a %60", "waiting x").deadline() is None
-    app = taken("a~1+5 %60", "go; a/0; a/0=3")
-    assert app.deadline() == START_S + 60
-    restart = app.decide(START_S)
-    assert restart is not None
-    app.take({**restart, "t": int(START_S * 1e9)})
-    assert app.deadline() == START_S + 5
-    app.take(fact("a/0"))
-    assert app.deadline() == START_S + 60
-    app, _ = play("a~1+90 %60", "go; a/0; a/0=3")  # its limit comes before the end of its pause
-    assert app.deadline() == START_S + 60
-
-
-def test_an_app_that_stops_or_has_ended_has_no_deadline():
-    assert play("a~1+5 %60", "go; a/0; a/0=3; cancel me")[0].deadline() is None
-    assert play("a %60", "go; a/0; a/0=0; quiet")[0].deadline() is None
 
 
 def test_an_app_without_events_has_no_times_and_is_reserved():
@@ -311,23 +283,6 @@ def test_a_cancellation_stops_nothing_before_its_decision_is_on_record():
     assert (stopping["message"], stopping["grace_s"]) == ("cancelled by me", 1)
 
 
-def test_a_replica_that_starts_again_counts_once_as_started():
-    app = taken("a*2~1 b<a:started", "go; a/0; restart a/0; a/0")
-    assert [each.name for each in app.to_start] == ["a/1"]
-    app.take(fact("a/1"))
-    assert [each.name for each in app.to_start] == ["b/0"]
-
-
-def test_a_run_that_began_after_the_stop_of_the_last_run_is_not_stopped():
-    app = taken("a*2~1R", "go; a/0; a/1; a/0=3")
-    stopping = app.decide(START_S)
-    assert stopping is not None
-    app.take(stopping)
-    assert [each.name for each in app.to_stop] == ["a/1"]
-    app.take(fact("a/1"))
-    assert not app.to_stop
-
-
 @pytest.mark.parametrize("code", [None, 0, 127])
 def test_a_replica_that_could_not_be_started_has_failed_whatever_its_code(code):
     app = taken("a", "go; a/0")
@@ -336,27 +291,6 @@ def test_a_replica_that_could_not_be_started_has_failed_whatever_its_code(code):
     assert not app.is_done
     stopping = app.decide(START_S)
     assert (stopping["why"], stopping["message"]) == ("peer", "a/0 could not be started: no such file")
-
-
-def test_an_app_is_declared_with_its_roles_retries_order_pauses_and_limit():
-    rules = {"b": {"service": True, "depends_on": {"a": "ready"}, "retry_delay": 5}}
-    assert events.created([("a", 2, 1, "ROLE"), ("b", 1, 0, "REPLICA")], rules, 60) == {
-        "e": "created",
-        "roles": [["a", 2], ["b", 1]],
-        "retries": [[1, "ROLE"], [0, "REPLICA"]],
-        "order": [["b", True, [["a", "ready"]]]],
-        "delays": [0, 5],
-        "timeout": 60,
-    }
-
-
-def test_no_role_is_released_while_its_app_stops():
-    app = taken("a.s b<a:ready", "go; a/0; cancel me")
-    stopping = app.decide(START_S)
-    assert stopping is not None
-    app.take(stopping)
-    app.take(fact("a/0 ready"))
-    assert not app.to_start
 
 
 def test_after_its_pause_an_app_starts_in_the_order_of_its_roles():
@@ -376,19 +310,10 @@ def test_an_event_without_a_time_keeps_the_time_of_the_event_before():
     assert app.last_at == before > 0
 
 
-@pytest.mark.parametrize("end", [fact("requeued"), events.ended("failed", "the disk is gone")])
-def test_no_replica_is_to_be_started_after_the_end_of_the_app_or_of_its_run(end):
+def test_no_replica_is_to_be_started_after_the_end_of_the_app():
     app = taken("a*2", "go; a/0")
-    assert [each.name for each in app.to_start] == ["a/1"]
-    app.take(end)
+    app.take(events.ended("failed", "the disk is gone"))
     assert not app.to_start
-
-
-def test_a_role_waits_until_a_replica_that_starts_again_is_ready_again():
-    app = taken("a*2~1 b<a:ready", "go; a/0; a/1; a/0 ready; a/0=3; restart a/0; a/0; a/1 ready")
-    assert not app.to_start
-    app.take(fact("a/0 ready"))
-    assert [each.name for each in app.to_start] == ["b/0"]
 
 
 def test_an_app_is_quiet_after_its_sweep_until_a_replica_is_about_to_start():
@@ -399,13 +324,7 @@ def test_an_app_is_quiet_after_its_sweep_until_a_replica_is_about_to_start():
 
 
 def test_a_report_of_readiness_that_comes_after_the_end_of_a_replica_does_not_count() -> None:
-    app = App()
-    run = {"role": "a", "k": 0, "t": 1}
-    for event in ({"e": "created", "roles": [["a", 1]], "t": 1}, {"e": "starting", "t": 1}):
-        app.take(event)
-    for event in ({"e": "spawn", **run}, {"e": "exit", "code": 0, **run}, {"e": "ready", **run}):
-        app.take(event)
-    assert not app.roles["a"].replicas[0].is_ready
+    assert not taken("a", "go; a/0; a/0=0; a/0 ready").replicas[0].is_ready
 
 
 def test_the_declaration_of_an_app_names_only_the_rules_that_are_set():
@@ -446,11 +365,3 @@ def test_a_replica_has_the_start_and_the_host_of_its_last_run_alone():
     for host, seen in (({"host": "gpu01"}, "gpu01"), ({}, "")):
         app.take({"e": "spawn", "role": "a", "k": 0, "t": 0, **host})
         assert replica.host == seen
-
-
-def test_a_ready_replica_keeps_no_role_waiting():
-    app = taken("s.s a<s:ready", "go; s/0")
-    (server, _) = app.replicas
-    assert app.order.stuck_behind(server) == "a"
-    server.is_ready = True
-    assert app.order.stuck_behind(server) == ""

@@ -60,19 +60,6 @@ def test_a_replacement_that_cannot_start_leaves_the_old_attempt_running(scenario
     scenario.wait("job")
 
 
-def test_a_plan_refuses_a_missing_image_directory(scenario):
-    file = scenario.write(
-        "job.launcher.yaml",
-        "version: 1\nname: job\nscheduler: local_dir\n"
-        "roles: {main: {image: /no/such/image, entrypoint: sh}}\n",
-    )
-    done = scenario.launcher("plan", file, code=None)
-    assert done.code in (1, 6)
-    assert "/no/such/image" in done.err
-    scenario.apply(file, code=done.code)
-    assert scenario.apps() == []
-
-
 @pytest.mark.slow
 def test_an_unreadable_image_directory_is_one_clear_error(scenario):
     image = scenario.folder / "image"

@@ -52,6 +52,13 @@ class Pipeline:
         """Return the state of the latest attempt of each job."""
         return {job: self.scenario.attempts(job)[-1].state for job in JOBS}
 
+    def kill_holder(self, job):
+        """SIGKILL the process that holds a waiting job; return what commands then say of the job."""
+        pid = self.scenario.supervisors()[self.scenario.attempts(job)[-1].app_id]
+        processes.kill([pid])
+        assert processes.gone([pid], timeout_s=20)
+        return f"the process that would start it has died: launcher apply {job}.launcher.yaml"
+
     def finish(self):
         """Apply until everything has succeeded; every job has run once, and nothing is left."""
         self.open()
@@ -163,20 +170,14 @@ def test_logs_of_a_waiting_job_name_its_need_and_follow_the_job_from_its_start(s
     scenario.wait("evaluate")
 
 
-def test_logs_of_a_skipped_job_show_why_the_job_was_skipped(scenario, pipeline):
-    pipeline.write("train", "false", top="needs: [prepare]")
-    pipeline.open()
-    scenario.run_to_end(".", code=5)
-    got = scenario.launcher("logs", "evaluate", "--follow")
-    assert (got.out, got.err.strip()) == ("", "evaluate was skipped: train failed")
-
-
-def test_an_apply_that_follows_the_output_ends_with_the_outcome_of_a_skipped_job(scenario, pipeline):
+def test_an_apply_that_follows_the_output_ends_with_a_skipped_job_whose_logs_say_why(scenario, pipeline):
     pipeline.write("train", "false", top="needs: [prepare]")
     pipeline.open()
     done = scenario.apply(".", "--wait", "--logs", code=5)
     assert "error:" not in done.err
     assert "SKIPPED" in done.out
+    got = scenario.launcher("logs", "evaluate", "--follow")
+    assert (got.out, got.err.strip()) == ("", "evaluate was skipped: train failed")
 
 
 @pytest.mark.slow
@@ -197,12 +198,10 @@ def test_an_apply_that_waits_reports_the_start_of_a_waiting_job_before_its_outpu
 def test_the_summary_of_an_apply_reports_a_dead_holder_of_a_waiting_job(scenario, pipeline):
     applying = scenario.start("apply", ".", "--yes", "--wait")
     until_line(applying.stderr, "evaluate waits for train")
-    [evaluate] = scenario.attempts("evaluate")
-    processes.kill([scenario.supervisors()[evaluate.app_id]])
+    why = pipeline.kill_holder("evaluate")
     pipeline.open()
     out, err = applying.communicate()
     assert applying.returncode == 5
-    why = "the process that would start it has died: launcher apply evaluate.launcher.yaml"
     [row] = [line for line in out.splitlines() if line.startswith("evaluate ")]
     assert row.endswith(why)
     assert f"evaluate: {why}" in err.splitlines()
@@ -213,14 +212,13 @@ def test_the_summary_of_an_apply_reports_a_dead_holder_of_a_waiting_job(scenario
 def test_an_apply_does_not_wait_for_jobs_behind_a_job_whose_holder_has_died(scenario, pipeline):
     applying = scenario.start("apply", ".", "--yes", "--wait")
     until_line(applying.stderr, "evaluate waits for train")
-    [train] = scenario.attempts("train")
-    processes.kill([scenario.supervisors()[train.app_id]])
+    why = pipeline.kill_holder("train")
     pipeline.open()
     out, err = applying.communicate(timeout=60)
     assert applying.returncode == 5
     [row] = [line for line in out.splitlines() if line.startswith("evaluate ")]
     assert row.endswith("waits for train (waiting, and its process has died)")
-    assert "train: the process that would start it has died: launcher apply train.launcher.yaml" in err
+    assert f"train: {why}" in err
     assert pipeline.states() == {"prepare": "succeeded", "train": "waiting", "evaluate": "waiting"}
     scenario.apply("train.launcher.yaml")
     scenario.wait("evaluate")
@@ -253,11 +251,8 @@ def test_a_waiting_attempt_whose_supervisor_was_killed_is_resumed_under_its_numb
     scenario, pipeline, victim
 ):
     scenario.apply(".")
-    [attempt] = scenario.attempts(victim)
-    pid = scenario.supervisors()[attempt.app_id]
-    processes.kill([pid])
-    assert processes.gone([pid], timeout_s=20)
-    why = f"the process that would start it has died: launcher apply {victim}.launcher.yaml"
+    why = pipeline.kill_holder(victim)
+    assert why in scenario.launcher("wait", victim, "--timeout", "60s", code=5, timeout_s=30).out
     assert json.loads(scenario.launcher("status", victim, "--json").out)["message"] == why
     listed = json.loads(scenario.launcher("list", "--json").out)
     assert why in [each["message"] for each in listed]
@@ -268,22 +263,15 @@ def test_a_waiting_attempt_whose_supervisor_was_killed_is_resumed_under_its_numb
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dies", ["before", "meanwhile"])
-def test_a_wait_for_a_job_whose_holder_dies_ends_and_names_the_apply_that_starts_it(scenario, pipeline, dies):
+def test_a_wait_ends_and_names_the_apply_where_the_holder_of_its_job_dies_meanwhile(scenario, pipeline):
     scenario.apply(".")
-    [train] = scenario.attempts("train")
-    pid = scenario.supervisors()[train.app_id]
-    waiting = None
-    if dies == "meanwhile":
-        waiting = scenario.start("wait", "train", "--timeout", "60s")
-        with pytest.raises(subprocess.TimeoutExpired):
-            waiting.wait(3)
-    processes.kill([pid])
-    assert processes.gone([pid], timeout_s=20)
-    waiting = waiting or scenario.start("wait", "train", "--timeout", "60s")
+    waiting = scenario.start("wait", "train", "--timeout", "60s")
+    with pytest.raises(subprocess.TimeoutExpired):
+        waiting.wait(3)
+    why = pipeline.kill_holder("train")
     out, _ = waiting.communicate(timeout=30)
     assert waiting.returncode == 5
-    assert "the process that would start it has died: launcher apply train.launcher.yaml" in out
+    assert why in out
     scenario.apply(".")
     pipeline.finish()
 

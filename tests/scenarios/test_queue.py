@@ -114,17 +114,6 @@ def test_start_now_does_not_start_a_job_whose_needs_are_unmet(scenario, job):
 
 
 @pytest.mark.slow
-def test_an_app_that_is_cancelled_in_line_has_run_nothing(scenario, line):
-    name = app_id(scenario, "b")
-    scenario.cancel("b")
-    assert scenario.state("b") is AppState.CANCELLED
-    assert scenario.processes_of(name) == []
-    assert places(scenario) == {"holders": ["a"], "line": ["c"]}
-    assert "1st in line" in scenario.status("c")["message"]
-    scenario.cancel("*", "--yes")
-
-
-@pytest.mark.slow
 def test_an_app_in_line_whose_supervisor_died_is_reported_and_frees_its_place(scenario, job):
     for name in "abc":  # one apply each, so that none of them shares the process of another
         scenario.apply(job(name)[0])

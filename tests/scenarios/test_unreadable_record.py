@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.turns.machine import machine
 from tests import processes
 
 
@@ -121,6 +123,52 @@ def test_cancel_says_which_file_cannot_be_read_and_how_to_find_the_process(scena
     done = scenario.launcher("cancel", broken, code=1)
     assert f"error: cannot read {folder}/events.jsonl: Is a directory" in done.err
     assert f"`fuser -v {folder}/lock`" in done.err
+
+
+def test_a_running_app_whose_record_was_emptied_holds_its_job_until_it_ends(scenario):
+    file = scenario.job("exec sleep 1000")
+    scenario.apply(file)
+    folder = folder_of(scenario)
+    (folder / "events.jsonl").write_text("")
+    why = f"the record of {folder.name} was emptied or damaged, and a process holds the app: {folder}/events"
+    assert scenario.actions(file) == {"job": "hold"}
+    for argv in (["apply", file, "--yes"], ["cancel", "job"], ["wait", "job"]):
+        done = scenario.launcher(*argv, code=1, timeout_s=30)
+        assert why in done.err
+    [supervisor] = scenario.supervisors().values()
+    assert f"`fuser -v {folder}/lock` names the process" in done.err
+    os.kill(supervisor, signal.SIGTERM)
+    assert processes.gone([supervisor], timeout_s=20)
+    scenario.launcher("list")
+    assert [(each.number, each.state) for each in scenario.attempts("job")] == [(1, "cancelled")]
+
+
+def test_a_job_in_line_whose_record_was_emptied_is_held_until_its_turn(scenario):
+    gate = scenario.gate()
+    whole = f"resource: {{cpu: {machine(with_gpus=False).cpu:g}}}"
+    scenario.apply(scenario.job(gate.script, name="first", role=whole))
+    gate.entered()
+    file = scenario.job("true", role=whole)
+    scenario.apply(file)
+    folder = folder_of(scenario)
+    (folder / "events.jsonl").write_text("")
+    os.utime(folder / "lock", (1, 1))
+    assert scenario.actions(file) == {"job": "hold"}
+    gate.open()
+    scenario.wait("first")
+    scenario.wait("job")
+    assert [(each.number, each.state) for each in scenario.attempts("job")] == [(1, "succeeded")]
+
+
+def test_a_job_whose_record_was_lost_with_its_supervisor_is_not_run_again_unasked(scenario):
+    file = scenario.job("exec sleep 1000")
+    scenario.apply(file)
+    folder = folder_of(scenario)
+    processes.kill(processes.of_app(str(scenario.home), folder.name))
+    (folder / "events.jsonl").write_text("")
+    scenario.apply(file)
+    assert [(each.number, each.state) for each in scenario.attempts("job")] == [(1, "lost")]
+    assert scenario.actions(file) == {"job": "hold"}
 
 
 @pytest.mark.parametrize(

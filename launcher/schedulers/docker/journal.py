@@ -36,8 +36,7 @@ from typing import Any, NamedTuple
 
 from launcher.holding import journal as lines
 from launcher.holding.app import App
-from launcher.holding.events import cause
-from launcher.holding.replica import ENDED
+from launcher.holding.replica import ENDED, Replica, Role
 from launcher.schedulers.logs import Where
 from launcher.specs.attempt import AttemptState
 
@@ -381,15 +380,11 @@ class OldJournal:
             return {"state": "failed", "message": message, "code": code}
         if end is None or failed is None:
             return {"state": "failed", "message": "", "code": None}
-        name = f"{failed[0]}/{failed[1]}"
-        if end.get("hand"):
-            return {"state": "cancelled", "message": f"{name} was stopped by hand", "code": None}
-        how = {field: end[field] for field in ("oom", "said") if field in end}
-        return {
-            "state": "failed",
-            "message": f"{name} {cause(code, late=self._unready.get(failed, ''), **how)}",
-            "code": code,
-        }
+        replica = Replica(Role(failed[0], 0), failed[1])
+        replica.end({**end, "late": self._unready.get(failed, "")}, 0.0, "")
+        if replica.by_hand:
+            return {"state": "cancelled", "message": f"{replica.name} was stopped by hand", "code": None}
+        return {"state": "failed", "message": f"{replica.name} {replica.cause}", "code": code}
 
     def _end(self, line: Mapping[str, Any]) -> Iterator[Event]:
         event = {

@@ -72,11 +72,15 @@ class AppView(AppState):
         self.abandoned = False
         self.compares_inputs = False
 
-    def end(self, state: AttemptState, message: str, code: int | None, at: float | None = None) -> None:
+    def end(self, state: AttemptState | str, message: str, code: int | None, at: float | None = None) -> None:
         """End the app, whose supervisor did not record an end. Its other replicas count as stopped."""
         self.stop_reason = message
         self._on_ended({"state": state, "message": message, "code": code}, at or 0)
         self.ended_at = at
+
+    def lose(self) -> None:
+        """Count the app as lost: its supervisor has died, and no end is on record."""
+        self.abandoned, self.state, self.message = True, "lost", LOST
 
     def _on_supervisor(self, event: dict[str, Any], at: float) -> None:
         self.supervisor = self._process(event)
@@ -113,11 +117,9 @@ def fold(record: bytes, *, locked: bool) -> AppView:
         return view
     from launcher.holding.hold import implied_end
 
-    view.abandoned = True
+    view.lose()
     end = implied_end(events)
-    if end is None:
-        view.state, view.message = "lost", LOST
-    else:
+    if end is not None:
         view.take({**end, "t": int(view.last_at * 1e9)})
         if end["state"] == "succeeded" and view.compares_inputs:
             view.inputs_changed = view.inputs_changed or NOT_COMPARED
@@ -147,6 +149,14 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
         view = fold(record, locked=locked)
     if not record and not os.path.isdir(app_dir):
         return None
+    if view.state == "reserved" and not process:
+        from launcher.schedulers.local.emptied import row_of_started
+
+        if (row := row_of_started(folder, locked=locked)) is not None:
+            view.lose()
+            view.started_at = row.started_at
+            if row.has_ended:
+                view.end(row.state, row.message, row.exit_code, row.ended_at)
     if view.state == "lost" or (view.state in WAITING and not locked):
         _end_as_asked(app_dir, view)
     if locked and view.state in UNSTARTED:

@@ -17,9 +17,6 @@ from launcher.state.records import UNSTARTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
     from launcher.schedulers.local.appview import Record
     from launcher.state.store import Store
 
@@ -37,10 +34,6 @@ class Claim:
         self.app_dir = app_dir
         self.lock_fd = lock_fd
         self.resumed = False
-
-    def write(self, name: str, value: Mapping[str, Any]) -> None:
-        """Write a JSON file into the folder. Raises StateError; then the old file stays."""
-        write_json(self.app_dir, name, value)
 
     def make_room(self, replicas: int) -> None:
         """Allocate blocks for the events of a run, so that a disk that is full later has room for them.
@@ -93,7 +86,7 @@ def claim(store: Store, app_dir: str, record: Record) -> Claim:
             made.resumed = _take_over(app_dir, record)
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"pid {os.getpid()} on {os.uname().nodename}".encode(), 0)
-        made.write("attempt.json", record)
+        write_json(app_dir, "attempt.json", record)
     except OSError as error:
         made.release()
         raise paths.unusable(error, app_dir) from error
@@ -101,16 +94,6 @@ def claim(store: Store, app_dir: str, record: Record) -> Claim:
         made.release()
         raise
     return made
-
-
-def claimant(app_dir: str) -> int | None:
-    """The pid of the client that claimed the folder; None when the client is unknown or on another host."""
-    try:
-        words = (AppFolder(app_dir).text("lock") or "").split(" ")
-    except OSError:
-        return None
-    known = len(words) == 4 and words[1].isdecimal() and words[3] == os.uname().nodename
-    return int(words[1]) if known else None
 
 
 def discard(made: Claim) -> None:

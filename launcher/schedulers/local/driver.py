@@ -62,7 +62,7 @@ class Driver:
         self.spawner = spawner
         self._grace_s = grace_s
         self._secrets = tuple(secrets)
-        self._keeps_requests = any(role.max_retries for role in roles)
+        self._keeps_requests = any(role.retries for role in app.roles.values())
         self._clock = SteadyClock()
 
     # -- the work of the loop ------------------------------------------------------------------------------
@@ -173,22 +173,30 @@ PIPES_PER_REPLICA = 2
 
 
 class Preparation:
-    """The folders that were made for an app."""
+    """The folders that were made for an app.
+
+    Args:
+        unmade: roles whose executable and folder another role may make before they start.
+
+    Attributes:
+        replicas: the replicas to prepare for.
+        made: the folders that `unmake` removes, parents first; those among `log_folders` with their contents.
+        log_folders: the folders of logs; of those that it has not made, `unmake` removes the log files.
+    """
 
     def __init__(
         self, replicas: "Sequence[Replica]", spawner: "Spawner", unmade: "Collection[str]" = ()
     ) -> None:
-        """`unmade`: roles whose executable and folder another role may make before they start."""
         self._unmade = unmade
-        self._replicas = replicas
         self._spawner = spawner
-        self._made: list[str] = []  # parents first
-        self._log_folders: list[str] = []  # folders that hold nothing else
+        self.replicas = replicas
+        self.made: list[str] = []
+        self.log_folders: list[str] = []
 
     @property
     def spare_files(self) -> int:
         """The number of files that may be open besides the pipes of all replicas."""
-        return self._spawner.max_files - FILES_OF_OURS - PIPES_PER_REPLICA * len(self._replicas)
+        return self._spawner.max_files - FILES_OF_OURS - PIPES_PER_REPLICA * len(self.replicas)
 
     def make(self, scratch: str) -> None:
         """Check as far as possible that every replica can start; make the log folders and `scratch`.
@@ -197,11 +205,11 @@ class Preparation:
         """
         if self.spare_files < FILES_PER_REPLICA:
             raise SpawnError(
-                f"{len(self._replicas)} replicas need more open files than the {self._spawner.max_files}"
+                f"{len(self.replicas)} replicas need more open files than the {self._spawner.max_files}"
                 " that the system allows (ulimit -Hn)"
             )
         self._make_folder(scratch)
-        for replica in self._replicas:
+        for replica in self.replicas:
             try:
                 if replica.role.name not in self._unmade:
                     self._spawner.check(replica.packed, replica.role.common)
@@ -221,34 +229,22 @@ class Preparation:
             except OSError as error:
                 raise SpawnError(f"cannot open the folder {folder} to others: {error.strerror}") from error
 
-    def forget_replicas(self) -> None:
-        self._replicas = ()
-
-    def to_undo(self) -> "tuple[list[str], list[str]]":
-        """The paths that `unmake` would remove: the made folders, and the folders of logs."""
-        return self._made, self._log_folders
-
-    def made(self, folders: "list[str]", log_folders: "list[str]") -> None:
-        """Take over the folders that another process made, from its `to_undo`."""
-        self._made, self._log_folders = folders, log_folders
-
     def keep(self) -> None:
         """Keep the folders: the app is running."""
-        self._made = []
-        self._log_folders = []
+        self.made, self.log_folders = [], []
 
     def unmake(self) -> None:
         """Remove the made folders with their contents, and the log files in existing folders."""
         from launcher.schedulers.appfolder import remove_tree
 
-        made = set(self._made)
-        for folder in self._log_folders:
+        made = set(self.made)
+        for folder in self.log_folders:
             if folder in made:
                 remove_tree(folder)
             else:
                 for name in NAMES:
                     _quietly(os.unlink, os.path.join(folder, name))
-        for folder in reversed(self._made):
+        for folder in reversed(self.made):
             _quietly(os.rmdir, folder)  # a parent, which may hold files of other programs
         self.keep()
 
@@ -257,14 +253,14 @@ class Preparation:
             for name in NAMES:
                 if os.path.lexists(os.path.join(folder, name)):
                     raise SpawnError(f"{folder} already holds the logs of another run")
-        self._log_folders.append(folder)
+        self.log_folders.append(folder)
 
     def _make_folder(self, folder: str) -> "list[str]":
         try:
             made = rundir.make_folders(folder)
         except OSError as error:
             raise SpawnError(f"cannot make the folder {folder}: {error.strerror}") from error
-        self._made += made
+        self.made += made
         return made
 
 

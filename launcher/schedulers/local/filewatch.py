@@ -49,9 +49,10 @@ class FileWatch:
             self.add(path)
 
     def add(self, path: str) -> None:
-        """Watch one more file. Raises FileNotFoundError when its folder is not there."""
-        self._watch(os.path.dirname(path) or ".")
-        self._signatures[path] = _signature(path)
+        """Watch a file, unless it is watched. Raises FileNotFoundError when its folder is not there."""
+        if path not in self._signatures:
+            self._watch(os.path.dirname(path) or ".")
+            self._signatures[path] = _signature(path)
 
     def add_folder(self, folder: str) -> None:
         """Watch all files of a folder; changes are reported as the folder's. Raises FileNotFoundError."""
@@ -276,7 +277,6 @@ class _Waiting:
         self._made = 0  # number of pauses so far: those with the same time end in this order
         self._by_fd: dict[int, str] = {}
         self._by_path: dict[str, str] = {}
-        self._watched: set[str] = set()
         self._files: FileWatch | None = None
 
     def add(self, key: str, pause: Pause) -> None:
@@ -319,15 +319,13 @@ class _Waiting:
         return gone
 
     def _watch_file(self, key: str, path: str) -> bool:
-        """Watch a file, if it is not watched yet; False where its folder has gone."""
+        """Watch a file; False where its folder has gone."""
         self._files = self._files or FileWatch()
         self._by_path[path] = key
-        if path not in self._watched:
-            try:
-                self._files.add(path)
-            except FileNotFoundError:
-                return False
-            self._watched.add(path)
+        try:
+            self._files.add(path)
+        except FileNotFoundError:
+            return False
         return True
 
     def _wait(self, timeout_s: float) -> tuple[Iterable[str], Iterable[int]]:

@@ -170,7 +170,7 @@ class UnstartedApp:
         for event in app.events:
             app.app.take(event)
         app.record = JournalWriter.go_on(rundir.events(app.app_dir))
-        app.preparation.made(*message["made"])
+        app.preparation.made, app.preparation.log_folders = message["made"]
         app.is_created, app.is_accepted = True, message["is_accepted"]
         if message["inputs"]:
             app.compare_with(message["inputs"])
@@ -179,13 +179,13 @@ class UnstartedApp:
     def forget_replicas(self) -> None:
         """Free the values that the next process will make anew from the request."""
         self.roles, self.gpus = [], []
-        self.preparation.forget_replicas()
+        self.preparation.replicas = ()
 
     def to_hand_over(self) -> "dict[str, Any]":
         """The values that the next holder of the app needs, beside the request."""
         return {
             "events": self.events,
-            "made": self.preparation.to_undo(),
+            "made": (self.preparation.made, self.preparation.log_folders),
             "is_accepted": self.is_accepted,
             "inputs": self.comparison.asked if self.comparison else None,
         }
@@ -253,6 +253,11 @@ class UnstartedApp:
         for job, folder in self._needs.items():
             self._needed.follow(folder, lambda state, job=job: self._go_on((job, state)))  # type: ignore[misc]
 
+    def ends_of_needs(self) -> "dict[str, str]":
+        from launcher.schedulers.local.waiting import outcome
+
+        return {job: outcome(folder) for job, folder in self._needs.items()}
+
     def give_up(self, why: str) -> None:
         if self.is_wanted():  # a client may have ended this app first, then the need
             self.end_unstarted("unmet", why=why)
@@ -291,7 +296,7 @@ class UnstartedApp:
         """
         self.give_up_place()
         self.note(kind, **fields)
-        self.leave_if_ended()
+        self.leave()
 
     def go(self) -> None:
         """Start the app, unless it was cancelled meanwhile."""
@@ -328,8 +333,8 @@ class UnstartedApp:
         self._be_over()
 
     def leave(self) -> None:
-        """Release the app once every event is written, which may have to wait for disk space."""
-        if self._is_over:
+        """Release an app that has ended, once all events are written, which may have to wait for space."""
+        if self._is_over or not self.app.has_ended:
             return
         self.give_up_place()
         if self.record.is_written():
@@ -337,10 +342,6 @@ class UnstartedApp:
             self._be_over()
         else:
             self._loop.after(AGAIN_S, self.leave)
-
-    def leave_if_ended(self) -> None:
-        if self.app.has_ended:
-            self.leave()
 
     def give_up_place(self) -> None:
         if self.share:
@@ -352,7 +353,7 @@ class UnstartedApp:
 
 
 def _role(given: "Mapping[str, Any]") -> "RunningRole":
-    role = RunningRole(given["name"], given["max_retries"], given["env"])
+    role = RunningRole(given["name"], given["env"])
     role.probe = given.get("rules", {}).get("ready", NO_PROBE)
     role.replicas = [
         Replica(role, k, packed, ReplicaLog(folder)) for k, (packed, folder) in enumerate(given["replicas"])

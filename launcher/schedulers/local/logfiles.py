@@ -7,7 +7,6 @@ A place is a count of the bytes that the replica has printed: it stays the same 
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
@@ -312,13 +311,11 @@ def errors(app_dir: str, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, i
 
 
 def _error(path: str) -> str:
-    """The text of a file; "" when it is missing or not a regular file: reading a pipe might never end."""
+    """The text of a file; "" when it is missing or not a regular file."""
+    from launcher.files import read_regular
     from launcher.specs.replica_error import MOST_BYTES, error_text
 
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-        with open(fd, "rb", buffering=0) as file:
-            is_plain = stat.S_ISREG(os.fstat(fd).st_mode)
-            return error_text(file.read(MOST_BYTES) or b"") if is_plain else ""
+        return error_text(read_regular(path, MOST_BYTES))
     except OSError:
         return ""

@@ -273,9 +273,9 @@ class LocalApps(EngineApps):
         if row.job is not None or row.ended_at is None or row.ended_at < time.time() - _READ_WITHIN_S:
             return False
         from launcher.schedulers import pids
-        from launcher.schedulers.local.claim import claimant
+        from launcher.schedulers.local.emptied import claimant
 
-        pid = claimant(paths.local_app(row.app_id))
+        pid = claimant(AppFolder(paths.local_app(row.app_id)))
         return pid not in (None, os.getpid()) and pids.start_time(pid or 0) is not None
 
     def remove(self, app_id: str) -> None:
@@ -284,12 +284,11 @@ class LocalApps(EngineApps):
 
         app_dir = paths.local_app(app_id)
         view = self._ended(app_id)
-        if view is not None:
-            self._finish(app_id, view)
-        elif not os.path.isdir(app_dir):
+        if view is None:
             with open_store(durable=False) as store:
                 store.remove_void(app_id, app_dir)
             return
+        self._finish(app_id, view)
         try:
             discard_ended(app_dir)
         except OSError as error:
@@ -314,16 +313,10 @@ class LocalApps(EngineApps):
         return ""
 
     def _ended(self, app_id: str) -> AppView | None:
-        """The app; None without a folder, and where its record was lost, but the ledger has its end.
-
-        Raises SchedulerError when it has not ended.
-        """
+        """The app; None without a folder. Raises SchedulerError when it has not ended."""
         view = _read_state(paths.local_app(app_id))
         if view is None or view.has_ended:
             return view
-        row = self._asked(lambda store: store.app(app_id))
-        if row is not None and row.has_ended and not view.lock_held:
-            return None
         raise SchedulerError(f"{app_id} has not ended: {view.state}", hint=f"launcher cancel {app_id}")
 
     def _finish(self, app_id: str, view: AppView) -> None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 DRAIN_S = 0.5
 """How long the rest of a replica's group may run, and its pipes stay open, after its leader ended."""
 
+FIRST_BYTES = 4096
+"""The buffer for output at first: many replicas print little, and each supervisor has a buffer of its own."""
 PIPE_BYTES = 64 * 1024
 BIG_PIPE_BYTES = 1024 * 1024
 MAX_READS = 2 * BIG_PIPE_BYTES // PIPE_BYTES  # empties any pipe, and bounds reading from a busy one
@@ -44,12 +46,11 @@ class RunningRole:
     common: the variables that most of its replicas share.
     """
 
-    __slots__ = ("common", "max_retries", "name", "probe", "replicas")
+    __slots__ = ("common", "name", "probe", "replicas")
 
-    def __init__(self, name: str, max_retries: int, common: "Mapping[str, str]") -> None:
+    def __init__(self, name: str, common: "Mapping[str, str]") -> None:
         self.name = name
         self.common = common
-        self.max_retries = max_retries
         self.probe: Mapping[str, Any] = NO_PROBE
         self.replicas: list[Replica] = []
 
@@ -101,7 +102,7 @@ class Replicas:
         self._by_pid: dict[int, Replica] = {}  # pid of a leader whose exit status is not collected → replica
         self._pipes: tuple[dict[int, Replica], dict[int, Replica]] = ({}, {})  # by kind: stdout, stderr
         self._ending: dict[Replica, None] = {}
-        self._buffer = memoryview(bytearray(PIPE_BYTES))
+        self._buffer = memoryview(bytearray(FIRST_BYTES))
         self._enlarged: set[int] = set()  # pipes that are larger than usual
         self._rest_s = [0.0, 0.0]
         self._oom_kills = kernel.oom_kills()
@@ -304,8 +305,9 @@ class Replicas:
         if size >= PIPE_BYTES // 2 and fd not in self._enlarged:  # its writer waits less often then
             self._enlarged.add(fd)
             kernel.enlarge_pipe(fd, BIG_PIPE_BYTES)
-            if len(self._buffer) < BIG_PIPE_BYTES:
-                self._buffer = memoryview(bytearray(BIG_PIPE_BYTES))
+        wanted = BIG_PIPE_BYTES if self._enlarged else PIPE_BYTES
+        if size == len(self._buffer) < wanted:
+            self._buffer = memoryview(bytearray(wanted))
         return True
 
     def _close(self, fd: int) -> None:

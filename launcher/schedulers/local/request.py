@@ -26,9 +26,8 @@ from launcher.specs.macros import SYMBOLIC_APP_ID, escape, hosts_of
 from launcher.specs.outputs import SYMBOLIC_OUTPUT
 from launcher.text import path_names, plural
 
-STDOUT_LOG = "stdout.log"
-STDERR_LOG = "stderr.log"
-COMBINED_LOG = "combined.log"
+FILES = {"stdout": rundir.STDOUT, "stderr": rundir.STDERR, "combined": rundir.COMBINED}
+"""The field of `ReplicaParam` → the name of its log file."""
 ENV_CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 HOST = "localhost"
 
@@ -101,7 +100,7 @@ def _add_replicas(
             role = deepcopy(role)  # the provider may edit the role
         img_root = images.fetch_role(role)
         for (_, filled), folder in zip(replace(around, img_root=img_root).replicas(role), dirs, strict=True):
-            out, err, both = (os.path.join(folder, each) for each in (STDOUT_LOG, STDERR_LOG, COMBINED_LOG))
+            out, err, both = (os.path.join(folder, each) for each in FILES.values())
             param = images.get_replica_param(
                 img_root, filled, out if own else None, err if own else None, both
             )
@@ -125,7 +124,7 @@ def check_edits(request: PopenRequest, apps_dir: str) -> None:
         )
     for role, params in request.role_params.items():
         for k, (param, folder) in enumerate(zip(params, request.role_log_dirs[role], strict=True)):
-            for name, file in (("stdout", STDOUT_LOG), ("stderr", STDERR_LOG), ("combined", COMBINED_LOG)):
+            for name, file in FILES.items():
                 written, path = getattr(param, name), os.path.join(folder, file)
                 if written not in (None, path):
                     raise SchedulerError(

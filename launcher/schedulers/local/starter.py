@@ -64,7 +64,8 @@ class Starter:
         ours, theirs = socketpair()
         memory = os.memfd_create("request")
         try:
-            _write(memory, dumps(request))
+            with open(memory, "wb", closefd=False) as file:
+                file.write(dumps(request))
             send_with(ours.fileno(), _APP, [memory, *fds])
             self._fork(theirs.fileno())
         finally:
@@ -115,8 +116,9 @@ def _supervise(control: int) -> None:
     if not inbox.read():
         os._exit(0)
     memory, lock, *rest = [_move_up(fd) for fd in inbox.take_fds()]
-    message = loads(_read(memory))
-    os.close(memory)
+    with open(memory, "rb") as file:
+        file.seek(0)
+        message = loads(file.read())
     client = rest.pop() if message["has_client"] else -1
     os.dup2(lock, LOCK_FD, inheritable=False)
     os.close(lock)
@@ -137,18 +139,3 @@ def _move_up(fd: int) -> int:
         return fcntl(fd, F_DUPFD_CLOEXEC, LOCK_FD + 1)
     finally:
         os.close(fd)
-
-
-def _write(memory: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(memory, rest) :]
-
-
-def _read(memory: int) -> bytes:
-    size = os.fstat(memory).st_size
-    parts, at = [], 0
-    while at < size:
-        parts.append(os.pread(memory, size - at, at))
-        at += len(parts[-1])
-    return b"".join(parts)

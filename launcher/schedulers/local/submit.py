@@ -18,7 +18,7 @@ from launcher.schedulers.local.outputs import LocalOutputs, will_be_made
 from launcher.schedulers.local.popen import PopenRequest
 from launcher.schedulers.local.request import bind_request, check_edits, without_gpus
 from launcher.schedulers.local.supervisor_client import LineClient, SupervisorClient
-from launcher.schedulers.record import ask_of_run, reserved
+from launcher.schedulers.record import ask_of_run, reserved, write_json
 from launcher.schedulers.registry import open_store
 from launcher.secrets import resolve
 from launcher.specs.app import AppDef, CfgVal
@@ -46,7 +46,6 @@ class Submitter:
 
     def __init__(self, output_folders: LocalOutputs) -> None:
         self.outputs = output_folders
-        self._has_outputs = False  # whether this object has made the folder of all output folders
         self._store: Store | None = None
         self._supervisors: list[SupervisorClient] = []
         self._holds = False  # whether it has an app that waits or takes its turn
@@ -65,12 +64,6 @@ class Submitter:
                 # Open while submitting: SQLite syncs three times whenever the last connection closes.
                 self._store = open_store(durable=False)
         return claim(self._store, paths.local_app(recorded["app_id"]), dict(recorded))
-
-    def make_outputs(self) -> None:
-        """Make the private folder of all output folders, the first time. Raises StateError."""
-        if not self._has_outputs:
-            paths.ensure(self.outputs.root)
-            self._has_outputs = True
 
     def create(
         self,
@@ -96,7 +89,7 @@ class Submitter:
             # Their values stay in the supervisor's memory.
             secrets = {str(reference): resolve(reference) for reference in sorted(used)}
             made.make_room(sum(map(len, request.role_params.values())))
-            made.write("request.json", request.to_json())
+            write_json(made.app_dir, "request.json", request.to_json())
             supervisor = self._holder_of(made, held=held)
         except BaseException:
             discard(made)
@@ -224,7 +217,7 @@ class LocalReservation(BackendReservation):
                 param.env.update(own)
         if self.turn is None:
             bound = without_gpus(bound)
-        self._submitter.make_outputs()
+        paths.ensure(folders.root)
         self._is_over = True
         self._supervisor = self._submitter.create(
             self._claim,

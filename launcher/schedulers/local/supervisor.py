@@ -140,7 +140,7 @@ class Supervisor(Keeper):
         elif self._held.is_attached:
             why = "its Runner was closed" if self._closed else "its parent process ended"
             self._tell("orphaned", why=why)
-            self._held.leave_if_ended()
+            self._held.leave()
 
     def _create(self, message: "Mapping[str, Any]") -> None:
         held = UnstartedApp(self, self._loop, message, Spawner(message["env"]))

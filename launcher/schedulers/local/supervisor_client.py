@@ -34,17 +34,23 @@ _APP = b"a"
 class SupervisorClient:
     """A spawned supervisor, by its pid and the client's end of the control socket.
 
-    An attached app runs while the socket is open; it closes with this object and with the client's process.
+    An attached app runs while the socket is open; it closes with this object and with the client's process. A
+    fork of that process has a copy of the socket, and no part in the app.
     """
 
     def __init__(self, app_dir: str, pid: int, control: socket) -> None:
         self.app_dir = app_dir
         self.pid = pid
-        self.attached = False
+        self._attached_to = 0  # the pid of the client's process; 0 for a detached app
         self._control: socket | None = control
 
     def __del__(self) -> None:
         self.close()
+
+    @property
+    def attached(self) -> bool:
+        """Whether the app is to end with this process."""
+        return self._attached_to == os.getpid()
 
     @classmethod
     def spawn(cls, app_dir: str, lock_fd: int) -> SupervisorClient:
@@ -74,7 +80,7 @@ class SupervisorClient:
             secrets: the value of each reference in the request; handed over in memory, written nowhere.
             output: the output folder to make when the app starts; "" for none.
         """
-        self.attached = attached
+        self._attached_to = os.getpid() if attached else 0
         unbuffered = {} if "PYTHONUNBUFFERED" in environment else {"PYTHONUNBUFFERED": "x"}
         self._ask(
             {
@@ -131,7 +137,7 @@ class SupervisorClient:
         if self._control is not None and self.attached:
             with suppress(OSError):
                 self._send({"op": "leave"})
-            self.attached = False
+            self._attached_to = 0
             self._drop()
 
     def _drop(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from launcher.holding.journal import read_events
 from launcher.schedulers import pids
 from launcher.schedulers.leftovers import Line
 from launcher.schedulers.local import rundir
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 _AGAIN_S = 1.0
 """How soon to look again at an app without a process, which may be submitted again, or at a full disk."""
-_TAIL = 16 * 1024
+_PART = 16 * 1024  # bytes of a record that hold its first or its last events
 
 SUPERVISOR, HOLDER = "supervisor", "holder"
 """The kinds of events that name the process of an app: its supervisor, and the holder of a line."""
@@ -103,12 +104,16 @@ class Needed:
             self._follow_record(folder)
 
     def _judge(self, folder: str, state: str) -> None:
-        """Judge an app without a process from its record; where needed with a JSON parser, as commands do."""
+        """Judge an app without a process from its record; where it has no end, as commands do."""
         if not state:
+            from launcher.errors import StateError
             from launcher.schedulers.local import appview
 
-            view = appview.read_state(folder)
-            state = "removed" if view is None else view.state if view.has_ended else ""
+            try:
+                view = appview.read_state(folder)
+                state = "removed" if view is None else view.state if view.has_ended else ""
+            except StateError:  # its record cannot be read now
+                pass
         if not state:
             self._loop.after(_AGAIN_S, lambda: self.look(folder))
             return
@@ -145,11 +150,8 @@ class Needed:
 
 def outcome(folder: str) -> str:
     """The state that the process of an app recorded at the app's end; "" before, or when the process died."""
-    record = _read(folder, tail=True)
-    found = record.rfind(b'{"e":"ended"')
-    if found < 0 or not record.endswith(b"\n"):
-        return ""
-    return _value(record[found:], b"state").decode()
+    ends = [str(each.get("state", "")) for each in _events(folder, tail=True) if each["e"] == "ended"]
+    return ends[-1] if ends else ""
 
 
 def holder(folder: str) -> tuple[str, int, int]:
@@ -157,32 +159,23 @@ def holder(folder: str) -> tuple[str, int, int]:
 
     ("", 0, 0) before there is a process, or after a reboot.
     """
-    head = _read(folder)
-    for kind in (SUPERVISOR, HOLDER):
-        found = head.find(b'"e":"%b"' % kind.encode())
-        line, end, _ = head[found:].partition(b"\n")
-        pid, start = _value(line, b"pid"), _value(line, b"start")
-        if found >= 0 and end and pid.isdigit() and start.isdigit():
-            is_here = _value(line, b"boot").decode() == pids.boot_id()
-            return (kind, int(pid), int(start)) if is_here else ("", 0, 0)
-    return "", 0, 0
+    named = [each for each in _events(folder) if each["e"] in (SUPERVISOR, HOLDER)]
+    if not named or named[-1].get("boot") != pids.boot_id():
+        return "", 0, 0
+    return named[-1]["e"], named[-1]["pid"], named[-1]["start"]
 
 
-def _value(line: bytes, name: bytes) -> bytes:
-    """The first value of that name in an event, without quotes."""
-    return line.partition(b'"%b":' % name)[2].partition(b",")[0].strip(b'"}')
-
-
-def _read(folder: str, *, tail: bool = False) -> bytes:
+def _events(folder: str, *, tail: bool = False) -> list[dict[str, Any]]:
+    """The events at the beginning or, with `tail`, at the end of the record of an app."""
     try:
         fd = os.open(rundir.events(folder), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            size = os.fstat(fd).st_size
+            return read_events(os.pread(fd, _PART, max(0, size - _PART) if tail else 0))
+        finally:
+            os.close(fd)
     except OSError:
-        return b""
-    try:
-        size = os.fstat(fd).st_size
-        return os.pread(fd, _TAIL, max(0, size - _TAIL) if tail else 0)
-    finally:
-        os.close(fd)
+        return []
 
 
 # -- its share of a machine --------------------------------------------------------------------------------

@@ -248,9 +248,9 @@ def _accounted(app: AppState, steps: Mapping[str, Sequence[Any]]) -> dict[str, U
 
 def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int | None]:
     state = str(ended.get("state") or "").partition(" ")[0].rstrip("+")
-    unmet = [skipped(job, end) for job, end in _needs(facts) if end not in ("", "succeeded")]
+    unmet = skipped(_needs(facts))
     if unmet and not facts.get("started"):
-        return "skipped", ", ".join(unmet), None
+        return "skipped", unmet, None
     if facts.get("needs") and ended.get("reason") == "DependencyNeverSatisfied":
         # The need that has ended badly is COMPLETING.
         return "skipped", "a job that it needs did not succeed", None

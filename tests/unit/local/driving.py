@@ -213,9 +213,12 @@ class Driven:
         os.kill(self.pid, signal.SIGKILL)
         self.exited()
 
+    def exits_within(self, seconds: float) -> bool:
+        return pids.wait_for_exit(self.pid, self._start or 0, seconds)
+
     def exited(self) -> int:
         """Wait for the supervisor; return its exit code."""
-        assert pids.wait_for_exit(self.pid, self._start or 0, PATIENCE_S), "the supervisor does not end"
+        assert self.exits_within(PATIENCE_S), "the supervisor does not end"
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
     def ended(self) -> AppView:

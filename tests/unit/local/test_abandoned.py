@@ -2,11 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
-from launcher.schedulers.local import appview, rundir
+from launcher.schedulers.local import rundir
 from launcher.schedulers.local.appview import AppView, fold
-from tests.unit.local.driving import Driven, sh
+from tests.unit.local.driving import Driven
 from tests.unit.local.test_eventfile import START, end, event, lines, spawn
 
 GO = [event("starting"), spawn(0), spawn(1), event("started")]
@@ -31,27 +29,6 @@ def test_a_recorded_end_is_not_an_abandoned_one() -> None:
     ended = event("ended", state="failed", message="m", code=3)
     assert not left(*created(), *GO, end(0, 3), end(1), ended).abandoned
     assert not fold(lines(*created(), *GO, end(0), end(1)), locked=True).abandoned  # it may yet be recorded
-
-
-@pytest.mark.parametrize(
-    ("dies_at", "state"),
-    [
-        (("starting", 1), "lost"),
-        (("spawn", 2), "lost"),
-        (("exit", 1), "lost"),
-        (("exit", 2), "succeeded"),
-        (("ended", 1), "succeeded"),
-    ],
-)
-def test_the_record_decides_the_state_of_an_app_whose_supervisor_died_at_an_event(supervise, dies_at, state):
-    app = supervise(dies_at=dies_at)
-    app.create(app.role("main", sh("echo a"), sh("echo b")))
-    app.go()
-    assert app.exited() == -9
-    view = app.view
-    assert view.state == state
-    appview.kill_leftovers(app.app_dir, view)
-    assert app.left() == []
 
 
 def test_an_app_whose_supervisor_is_killed_before_it_reads_the_cancel_is_cancelled(app: Driven) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from launcher.schedulers.local import logwriter, rundir
 from launcher.schedulers.local.logfiles import RecordReader, numbers
@@ -117,9 +117,12 @@ def test_readers_return_all_output_written_up_to_the_kill(writes: list[Write], c
         assert not Path(folder, rundir.STDOUT).exists()
 
 
+MANY: list[Write] = [(n % 2, b"%02d ab\n" % n * 5, 1) for n in range(40)]
+"""More output than any bound of the tests allows."""
 DROPPED = re.compile(rb"\[launcher: (\d+) bytes of output were dropped here: log_max_mb\]\n")
 
 
+@example(MANY, 300)
 @given(WRITES, st.integers(300, 500))
 def test_a_bounded_log_has_its_beginning_its_end_and_a_line_for_the_rest(writes, max_bytes):
     with tempfile.TemporaryDirectory() as home, pytest.MonkeyPatch.context() as patch:
@@ -152,6 +155,7 @@ def test_a_bounded_log_has_its_beginning_its_end_and_a_line_for_the_rest(writes,
             assert of_stream.endswith(texts[-1])
 
 
+@example(MANY, [3, 30], 300, True)
 @given(WRITES, st.lists(st.integers(0, 39), max_size=6), st.integers(300, 500), st.booleans())
 def test_a_follower_of_a_bounded_log_sees_all_output_not_dropped_before_its_look(
     writes: list[Write], looks: list[int], max_bytes: int, keep_open: bool

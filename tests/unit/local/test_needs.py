@@ -50,6 +50,20 @@ def test_a_need_whose_supervisor_died_before_its_start_can_come_back(supervise: 
     assert second.ended().state == "succeeded"
 
 
+def test_an_app_waits_on_while_the_record_of_its_need_cannot_be_read(supervise: Supervise) -> None:
+    first, second = supervise(), supervise()
+    first.start(first.role("main", sh("until [ -e gate ]; do sleep 0.02; done")))
+    record = Path(rundir.events(first.app_dir))
+    saved = record.rename(record.with_name("saved"))
+    record.mkdir()
+    hold(second, first)
+    assert not second.exits_within(0.5)
+    record.rmdir()
+    saved.rename(record)
+    (Path(first.cwd) / "gate").touch()
+    assert second.ended().state == "succeeded"
+
+
 def test_an_app_whose_need_was_removed_is_skipped(supervise: Supervise, tmp_path: Path) -> None:
     app = supervise()
     assert app.create(app.role("main", ["true"])) == {"ok": "created"}

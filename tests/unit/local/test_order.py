@@ -114,15 +114,6 @@ def _taken() -> Iterator[int]:
         yield found.getsockname()[1]
 
 
-def test_a_port_that_is_taken_is_refused_by_name(app: Driven) -> None:
-    with _taken() as port:
-        assert app.create(_server(app, port), app.role("main", sh("true"))) == {"ok": "created"}
-        answer = app.go()
-    assert answer["error"].startswith(f"port {port} is in use by another process")
-    assert answer["role"] == "server"
-    assert not Path(app.app_dir).exists()
-
-
 def test_a_port_that_is_taken_later_fails_the_app(app: Driven) -> None:
     with _taken() as port:
         server = _server(app, port)

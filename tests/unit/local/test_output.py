@@ -21,21 +21,6 @@ def test_separate_files_are_written_where_they_are_asked_for(app: Driven) -> Non
     assert sorted((folder / rundir.COMBINED).read_text().splitlines()) == ["err", "out"]
 
 
-def test_a_bounded_log_takes_no_more_room_and_the_app_succeeds(app: Driven) -> None:
-    view = app.run(app.role("main", sh("seq 100000")), log_max_bytes=100_000)
-    folder = app.logs / "main" / "0"
-    assert view.state == "succeeded"
-    assert view.warnings == [f"log output is dropped beyond log_max_mb: {folder}"]
-    assert sum(path.stat().st_size for path in folder.iterdir()) <= 100_000
-    lines = app.log().splitlines()
-    [gap] = [n for n, line in enumerate(lines) if line.startswith("[launcher: ")]
-    assert lines[:gap] == [str(n) for n in range(1, gap + 1)]
-    first, *later = lines[gap + 1 :]
-    # A segment begins in the middle of a line where the pipe did: then its first line is the end of one.
-    assert str(100_000 - len(later)).endswith(first)
-    assert later == [str(n) for n in range(100_001 - len(later), 100_001)]
-
-
 def test_a_burst_has_few_index_records(app: Driven) -> None:
     app.run(app.role("main", sh("seq 200000")))
     assert len(app.log().splitlines()) == 200_000

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
@@ -100,6 +102,25 @@ def test_an_app_that_the_runner_leaves_runs_on_and_the_others_end(tmp_path: Path
         assert (state(later, left), state(later, kept)) == (AppState.RUNNING, AppState.CANCELLED)
         later.cancel(left)
         assert state(later, left) == AppState.CANCELLED
+
+
+FORKS = """
+import os, sys
+from launcher.runner import get_runner
+from launcher.specs import AppDef, Role
+app = AppDef("demo", [Role("main", "", entrypoint="sleep", args=["1000"])])
+with get_runner() as runner:
+    handle = runner.run(app, "local_cwd")
+    if not os.fork():
+        sys.exit()
+    os.wait()
+    print(runner.status(handle).state.name)
+"""
+
+
+def test_an_app_does_not_end_with_a_fork_of_the_process_that_runs_it():
+    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("RUNNING\n", "")
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """The Runner: what it hands to a scheduler, and what it makes of the answers."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -88,6 +88,23 @@ def test_leaving_the_context_closes_every_scheduler_once_and_lets_errors_through
         _ = 1 / 0
     runner.close()
     assert [engine.closed for engine in engines] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        lambda runner, info: runner.run(app(), "memory"),
+        lambda runner, info: runner.run(app(), "memory", workspace="/"),
+        lambda runner, info: runner.schedule(info),
+    ],
+    ids=["run", "run with a workspace", "schedule"],
+)
+def test_a_closed_runner_starts_no_app_and_still_answers(runner: Runner, start: Callable[..., str]):
+    info = runner.dryrun(app(), "memory")
+    runner.close()
+    with pytest.raises(LauncherError, match="this Runner is closed"):
+        start(runner, info)
+    assert runner.list("memory") == []
 
 
 def test_closing_goes_on_where_one_scheduler_fails(runner: Runner, engines: list[MemoryScheduler]):

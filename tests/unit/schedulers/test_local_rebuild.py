@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from launcher import paths
-from launcher.schedulers.local import observe, rundir
+from launcher.schedulers.local import appview, observe, rundir
 from launcher.schedulers.record import write_json
 from launcher.schedulers.registry import open_store
 from launcher.specs.launch import JobKey, attempt_id
+from launcher.state.records import AppRecord
 from tests.unit.state.older import SECOND
 
 KEY = JobKey("p", "default", "train")
@@ -50,6 +51,16 @@ def test_a_folder_whose_row_was_lost_gets_a_new_row() -> None:
         assert store.newest() == []
         observe.add_missing(store)
         assert [app.app_id for app in store.newest()] == ["a"]
+
+
+def test_a_lost_record_is_judged_by_the_ledger_of_its_own_state_folder_alone(tmp_path: Path) -> None:
+    with open_store() as store:
+        store.add(AppRecord("local_cwd", "s", "a", name="a", created_at=1.0, state="running"))
+    for folder, state in ((Path(paths.local_app("a")), "lost"), (tmp_path / "other" / "a", "reserved")):
+        folder.mkdir(parents=True)
+        view = appview.read_state(str(folder))
+        assert view is not None
+        assert view.state == state
 
 
 @pytest.mark.parametrize("others", [0, observe._MANY])

@@ -10,13 +10,14 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from launcher.dataclass import replace
-from launcher.errors import SchedulerError
+from launcher.errors import SchedulerError, StateError
 from launcher.holding.events import cancelled
 from launcher.holding.way import way_to_start
 from launcher.schedulers.docker import apps, record, tombstones
@@ -209,6 +210,9 @@ class Hold:
     def follow_needs(self) -> None:
         for each in self._needs:
             self._process.follow_need(each, self._add)
+
+    def ends_of_needs(self) -> dict[str, str]:
+        return {each.job: self._persist(partial(end_of, self._engine, each)) for each in self._needs}
 
     def give_up(self, why: str) -> None:
         self._end("skipped", why)
@@ -427,3 +431,15 @@ def ended(engine: Engine, need: StoodOn) -> Attempt | None:
             return attempt
         time.sleep(_LOOK_S)
     return None
+
+
+def end_of(engine: Engine, need: StoodOn) -> str:
+    """The state in which the needed attempt has ended, as far as it can be seen now; "" before."""
+    found = None
+    if need.scheduler == SCHEDULER:
+        app = apps.find(engine, need.app_id)
+        found = None if app is None else apps.attempt_of(app)
+    elif isinstance(other := get_scheduler(need.scheduler, ""), StagedScheduler):
+        with suppress(SchedulerError, StateError):
+            found = other.attempt(need.app_id)
+    return "" if found is None or found.is_live else found.state

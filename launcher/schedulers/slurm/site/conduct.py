@@ -71,9 +71,11 @@ def is_submitted_for(env: "Mapping[str, str]", job: SlurmJob, folder: AppFolder)
     return bool(SlurmJob(job.id, f"/{folder.app_id}/{script_of(generation)}").ask())
 
 
-def unmet_need(folder: str) -> str:
-    """The need that has not succeeded, so that an app must not run; "" for none: Slurm may not know it."""
+def unmet_needs(folder: str) -> str:
+    """The needs that have not succeeded, so that an app must not run; "" for none. Slurm may forget them."""
     waits = (read_json(folder + "/created") or {}).get("waits") or {}
+    ends = []  # type: list[tuple[str, str]]
+    unrun = []  # type: list[str]
     for app_id, job in waits.items():
         need = os.path.join(os.path.dirname(folder), app_id)
         for left in reversed(range(CLAIM_READS)):  # NFS may have cached that a file was missing
@@ -83,10 +85,10 @@ def unmet_need(folder: str) -> str:
             if left:
                 time.sleep(READ_AGAIN_S)
         else:
-            return f"{job} did not run"
-        if outcome is not None and outcome.get("state") != "succeeded":
-            return skipped(job, str(outcome.get("state")))
-    return ""
+            unrun.append(f"{job} did not run")
+        if outcome is not None:
+            ends.append((job, str(outcome.get("state"))))
+    return ", ".join(filter(None, [skipped(ends), *unrun]))
 
 
 class Conductor:
@@ -110,7 +112,7 @@ class Conductor:
             return NO_ROOM if is_full(error) else 1
         if has_run is None:
             return 0
-        unmet = "" if has_run else unmet_need(self.folder)
+        unmet = "" if has_run else unmet_needs(self.folder)
         if unmet:
             return self._end("skipped", unmet)
         settings = read_json(self.folder + "/app.json")
