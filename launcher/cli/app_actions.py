@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from launcher.cli.arguments import add_apps, duration
-from launcher.errors import NOT_SUCCEEDED, BlockedError, LauncherError, UsageError
+from launcher.errors import NOT_SUCCEEDED, AppNotFoundError, BlockedError, LauncherError, UsageError
 from launcher.state.records import WAITING
 from launcher.text import FEW, plural, with_cause
 
@@ -181,6 +181,8 @@ def _cancel_all(
                 console.note(f"{app.handle} {inspect(app).state.upper()}")
             else:
                 stopped.append(app)
+        except AppNotFoundError:
+            console.note(f"{app.handle} was removed: its client had died before it started the app")
         except LauncherError as found:
             _report(app, found, apps, problems, console)
     if stopped:

@@ -60,6 +60,7 @@ class Loop:
         on_output: gets every readable descriptor that was added with `add`; these may be thousands, so they
             have no callback of their own.
         on_signals: gets the numbers of the received signals, in order, each once.
+        suspended_s: for how long the process was suspended, if it catches SIGTSTP and SIGCONT.
     """
 
     def __init__(self, signals: "Iterable[int]" = ()) -> None:
@@ -69,6 +70,7 @@ class Loop:
         self._poller = Poller()
         self._calls = {}  # type: dict[int, Callable[[], object]]
         self._times = []  # type: list[tuple[float, int, Callable[[], object]]]  # the next one first
+        self.suspended_s, self._since = 0.0, None  # type: float, Optional[float]
         self._made = 0  # number of timers so far: those with the same time are called in this order
         self._woken, write = os.pipe()
         for fd in (self._woken, write):
@@ -103,10 +105,14 @@ class Loop:
         self._calls[fd] = call
         self._poller.add_end(fd)
 
+    def now(self) -> float:
+        """The time of the loop in s: monotonic, but it stands still while the process is suspended."""
+        return time.monotonic() - self.suspended_s
+
     def after(self, seconds: float, call: "Callable[[], object]") -> None:
         """Call `call` once, `seconds` from now. There is no way to cancel it."""
         self._made += 1
-        timer = (time.monotonic() + seconds, self._made, call)
+        timer = (self.now() + seconds, self._made, call)
         low, high = 0, len(self._times)
         while low < high:  # its place, by halves: `heapq` and `bisect` would load modules
             middle = (low + high) // 2
@@ -117,23 +123,30 @@ class Loop:
         self._times.insert(low, timer)
 
     def turn(self, until: "float | None" = None) -> None:
-        """Wait for events, at most until a monotonic time, and call their callbacks. 0.0: only check."""
+        """Wait for events, at most until a time of the loop, and call their callbacks. 0.0: only check."""
         if self._times and (until is None or self._times[0][0] < until):
             until = self._times[0][0]
-        for fd in self._poller.wait(None if until is None else until - time.monotonic()):
+        for fd in self._poller.wait(None if until is None else until - self.now()):
             call = self._calls.get(fd)
             if call:
                 call()
             else:
                 self.on_output(fd)
-        while self._times and self._times[0][0] <= time.monotonic():
+        if until and self.now() >= until:
+            self._take_signals()  # a wait that a signal ends late does not report it
+        while self._times and self._times[0][0] <= self.now():
             self._times.pop(0)[2]()
 
     def _take_signals(self) -> None:
         try:
-            self.on_signals(list(dict.fromkeys(os.read(self._woken, 65536))))
+            numbers = list(dict.fromkeys(os.read(self._woken, 65536)))
         except BlockingIOError:
             return
+        if _signal.SIGTSTP in numbers:
+            self._since = self.now()
+        if _signal.SIGCONT in numbers and self._since is not None:
+            self.suspended_s, self._since = time.monotonic() - self._since, None
+        self.on_signals(numbers)
 
 
 class Poller:

@@ -19,7 +19,15 @@ from launcher.schedulers.backend import EngineApps
 from launcher.schedulers.registry import open_store
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.cluster import Cluster, checked, error_of
-from launcher.schedulers.slurm.clusters import Answers, Clusters, forget, seen, settled, with_undecided
+from launcher.schedulers.slurm.clusters import (
+    Clusters,
+    forget,
+    once_submitted,
+    seen,
+    settled,
+    take_back,
+    with_undecided,
+)
 from launcher.schedulers.slurm.known import SLURM
 from launcher.schedulers.slurm.options import DEFAULT_GRACE_S
 from launcher.schedulers.slurm.state import (
@@ -29,6 +37,7 @@ from launcher.schedulers.slurm.state import (
     is_left_behind,
     is_new_end,
     is_removed,
+    is_suspended,
     new_ends,
     seen_app,
     state_of,
@@ -39,7 +48,7 @@ from launcher.schedulers.slurm.state import (
 from launcher.schedulers.staged import current
 from launcher.specs.attempt import Attempt, Recorded
 from launcher.specs.jobkey import JobKey
-from launcher.state.records import LIVE, PENDING, WAITING, AppRecord
+from launcher.state.records import LIVE, WAITING, AppRecord
 
 if TYPE_CHECKING:
     from launcher.schedulers.api import Known, OnWait
@@ -174,14 +183,14 @@ class SlurmApps(EngineApps):
 
     def refresh(self, app_ids: Iterable[str]) -> Iterator[AppRecord]:
         """See `Scheduler.refresh`. Apps that Slurm has ended without an outcome are left out until `reap`."""
-        answers, wanted = Answers(), list(app_ids)
+        wanted = list(app_ids)
         known: dict[str, AppRecord] = {}  # the attempts that are queued by the ledger
         if len(wanted) >= _MANY:
             with open_store(readonly=True) as store:
                 known = {row.app_id: row for row in store.live_attempts() if _is_queued(row)}
-        for cluster, ids in self._clusters.of_apps(wanted):
-            created = {app_id: known[app_id].created_at for app_id in ids if app_id in known}
-            apps, queued = answers.observe(cluster, app_ids=ids, queued=created)
+        created = {app_id: known[app_id].created_at for app_id in wanted if app_id in known}
+        answers, error = self._clusters.observe(wanted, queued=created)
+        for _, apps, queued in answers:
             for facts in apps.values():
                 if not is_new_end(facts):
                     yield self._app(facts).record
@@ -189,8 +198,8 @@ class SlurmApps(EngineApps):
                 for app_id in group["jobs"]:
                     known[app_id].message = why_pending(group["row"])
                     yield known[app_id]
-        if answers.error is not None:
-            raise answers.error
+        if error is not None:
+            raise error
 
     def wait_for_start(self, app_id: str) -> None:
         cluster = self._clusters.cluster_of(app_id)
@@ -284,14 +293,12 @@ class SlurmApps(EngineApps):
         self, ids: Sequence[str]
     ) -> tuple[list[tuple[Cluster, dict[str, Facts]]], dict[str, LauncherError | None]]:
         """The apps of each cluster; and the other ids, with the error of a cluster that cannot be asked."""
-        answers, found = Answers(), []
         for app_id in ids:
             self._clusters.noted(app_id)  # drops the outdated facts
-        for cluster, asked in self._clusters.of_apps(ids):
-            part = answers if self._clusters.is_needed(cluster) else Answers()
-            found.append((cluster, part.observe(cluster, app_ids=asked)[0]))
+        answers, error = self._clusters.observe(ids)
+        found = [(cluster, apps) for cluster, apps, _ in answers]
         known = {app_id for _, apps in found for app_id in apps}
-        return found, {app_id: answers.error for app_id in ids if app_id not in known}
+        return found, {app_id: error for app_id in ids if app_id not in known}
 
 
 def _is_queued(recorded: Attempt | AppRecord) -> bool:
@@ -331,7 +338,6 @@ def _remove(cluster: Cluster, app_id: str, what: str = "remove") -> None:
 # -- stopping ----------------------------------------------------------------------------------------------
 
 _NOTE_S = 2.0
-_OWNER_S = 30.0  # how long to wait for a client that is just submitting the app
 _PATIENCE_S = 30.0
 _FIRST_S, _LAST_S = 0.1, 1.0
 
@@ -345,6 +351,7 @@ class Stops:
         cause = {"interrupt": interrupt, "by": actor()}
         self._asked = {"op": "cancel", "grace_s": grace_s, "message": cancelled(cause), **cause}
         self._on_wait = on_wait
+        self._looked_at = time.monotonic()
         self._is_running = False  # whether an app has replicas to stop, which takes a moment
 
     def all(self, apps: Mapping[str, Facts]) -> Ended:
@@ -352,7 +359,7 @@ class Stops:
         left: dict[str, Facts] = {}
         for app_id, facts in apps.items():
             try:
-                found = _once_submitted(self._cluster, app_id, facts)
+                found = once_submitted(self._cluster, app_id, facts)
             except LauncherError as error:
                 yield app_id, error
                 continue
@@ -388,7 +395,7 @@ class Stops:
         until = {app_id: began + self._patience_s(facts) for app_id, facts in left.items()}
         forced: set[str] = set()
         while left:
-            for app_id in self._over(left, waits=self._is_running and pause == _FIRST_S):
+            for app_id in self._over(left, until, waits=self._is_running and pause == _FIRST_S):
                 del left[app_id]
                 yield app_id, None
             now = time.monotonic()
@@ -413,38 +420,20 @@ class Stops:
                 time.sleep(pause)
             pause = min(pause * 1.5, _LAST_S)
 
-    def _over(self, left: Mapping[str, Facts], *, waits: bool) -> list[str]:
-        """Look at the apps; returns those that are over. `waits`: first wait for an outcome in any of their
-        folders."""
+    def _over(self, left: Mapping[str, Facts], until: dict[str, float], *, waits: bool) -> list[str]:
+        """Look at the apps; returns those that are over, and gives suspended ones more time.
+
+        Args:
+            until: app → the time at which it is late.
+            waits: first wait for an outcome in any of their folders.
+        """
         ids = sorted(left)
         look = {"op": "observe", "app_ids": ids, "queue": True}
         wait = {"op": "wait", "app_ids": ids, "seconds": _NOTE_S, "queue": (60.0, 60.0)}
         *_, answer = self._cluster.call(*([wait] if waits else []), look)
         apps = settled(self._cluster, checked(answer)["apps"])
+        passed_s, self._looked_at = time.monotonic() - self._looked_at, time.monotonic()
+        for app_id in (each for each, facts in apps.items() if is_suspended(facts)):
+            until[app_id] += passed_s  # a grace period stands still meanwhile
         going = {each for each, facts in apps.items() if facts.get("queue") or not facts.get("outcome")}
         return [each for each in ids if each not in going]
-
-
-def take_back(cluster: Cluster, app_id: str, facts: Facts) -> None:
-    """Remove an app whose client died during the submission, with its held job."""
-    cluster.ask("abort", app_id=app_id, nonce=(facts.get("owner") or {}).get("nonce"))
-    forget(app_id)
-
-
-def _once_submitted(cluster: Cluster, app_id: str, facts: Facts) -> Facts | None:
-    """Wait until a client has submitted the app; None when nothing is left to stop."""
-    deadline, pause = time.monotonic() + _OWNER_S, _FIRST_S
-    while True:
-        app = seen_app(facts)
-        if is_left_behind(app):
-            take_back(cluster, app_id, facts)
-            return None
-        if app.record.state not in PENDING or time.monotonic() > deadline:
-            return facts
-        time.sleep(pause)
-        pause = min(pause * 1.5, _LAST_S)
-        again = seen(cluster, app_ids=[app_id]).get(app_id)
-        if again is None:
-            forget(app_id)
-            return None
-        facts = again

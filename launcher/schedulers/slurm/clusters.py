@@ -10,17 +10,25 @@ from threading import Condition, Lock
 from typing import Any, TypeVar
 
 from launcher.errors import LauncherError
+from launcher.schedulers.api import poll
 from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.registry import open_store
 from launcher.schedulers.slurm import known
-from launcher.schedulers.slurm.cluster import Cluster, checked, error_of
+from launcher.schedulers.slurm.cluster import Cluster, checked
 from launcher.schedulers.slurm.known import SLURM, Place
-from launcher.schedulers.slurm.state import Facts, new_ends, seen_app, state_of, undecided_needs
+from launcher.schedulers.slurm.state import (
+    Facts,
+    is_left_behind,
+    new_ends,
+    seen_app,
+    state_of,
+    undecided_needs,
+)
 from launcher.schedulers.staged import OutputFolders
 from launcher.specs.app import AppDef
 from launcher.specs.attempt import Attempt
 from launcher.specs.outputs import has_output, needs_variable, output_macro, own_output, read_outputs
-from launcher.state.records import LIVE
+from launcher.state.records import LIVE, PENDING
 
 T = TypeVar("T")
 
@@ -108,18 +116,31 @@ class Clusters:
         """An app with its cluster, or None. Raises SchedulerError when a cluster that may have it is away."""
         if not is_id(app_id):
             return None
-        place = known.place_of_app(app_id)
-        if place is None:
-            self._add_recorded([app_id])
-        answers = Answers()
-        for cluster in [self.at(place)] if place else self.everywhere():
-            part = answers if place or self.is_needed(cluster) else Answers()
-            apps, _ = part.observe(cluster, app_ids=[app_id], replicas=replicas, look=look)
+        answers, error = self.observe([app_id], replicas=replicas, look=look)
+        for cluster, apps, _ in answers:
             if app_id in apps:
                 return cluster, apps[app_id]
-        if answers.error is not None:
-            raise answers.error
+        if error is not None:
+            raise error
         return None
+
+    def observe(
+        self, app_ids: Iterable[str], **fields: Any
+    ) -> tuple[list[tuple[Cluster, dict[str, Facts], Sequence[Group]]], LauncherError | None]:
+        """For each cluster that may have some of these apps, their facts, and its apps answered in short; and
+        the first error of a needed cluster, which may have answered by files alone, or not at all."""
+        found: list[tuple[Cluster, dict[str, Facts], Sequence[Group]]] = []
+        failed: LauncherError | None = None
+        for cluster, ids in self.of_apps(app_ids):
+            answer: Mapping[str, Any] = {}
+            try:
+                (answer,) = cluster.answers({"op": "observe", "app_ids": ids, **fields})
+                checked(answer)
+            except LauncherError as error:
+                failed = failed or (error if self.is_needed(cluster) else None)
+            apps = (answer.get("detail") or answer).get("apps") or {}
+            found.append((cluster, apps, answer.get("queued") or ()))
+        return found, failed
 
     def cluster_of(self, app_id: str) -> Cluster | None:
         """The cluster of an app. Asks no cluster where this state folder has a note of the app."""
@@ -147,23 +168,6 @@ class Clusters:
             made, self._made, self._waiters = self._made, {}, {}
         for cluster in made.values():
             cluster.close()
-
-
-class Answers:
-    """The answers of several clusters, and the `error` of the first one that could not be asked."""
-
-    def __init__(self) -> None:
-        self.error: LauncherError | None = None
-
-    def observe(self, cluster: Cluster, **fields: Any) -> tuple[dict[str, Facts], Sequence[Group]]:
-        """The facts of apps of one cluster, {} where it cannot be asked; and the apps answered in short."""
-        try:
-            (answer,) = cluster.answers({"op": "observe", **fields})
-        except LauncherError as error:
-            self.error = self.error or error
-            return {}, ()
-        self.error = self.error or error_of(answer)
-        return (answer.get("detail") or answer).get("apps") or {}, answer.get("queued") or ()
 
 
 def seen(cluster: Cluster, **fields: Any) -> dict[str, Facts]:
@@ -200,6 +204,35 @@ def forget(*app_ids: str) -> None:
     with open_store(durable=False) as store:
         for app_id in app_ids:
             store.remove(app_id)
+
+
+# -- submissions of other clients --------------------------------------------------------------------------
+
+_OWNER_S = 30.0  # how long to wait for a client that is just submitting an app
+
+
+def once_submitted(cluster: Cluster, app_id: str, facts: Facts) -> Facts | None:
+    """Wait until a client has submitted the app; None when nothing is left of it."""
+
+    def is_submitted(facts: Facts) -> bool:
+        app = seen_app(facts)
+        return app.record.state not in PENDING or not app.owner
+
+    found: Facts | None = facts
+    if not is_submitted(facts):
+        found = poll(lambda: seen(cluster, app_ids=[app_id]).get(app_id), is_submitted, _OWNER_S)
+    if found is None:
+        forget(app_id)
+    elif is_left_behind(seen_app(found)):
+        take_back(cluster, app_id, found)
+        return None
+    return found
+
+
+def take_back(cluster: Cluster, app_id: str, facts: Facts) -> None:
+    """Remove an app whose client died during the submission, with its held job."""
+    cluster.ask("abort", app_id=app_id, nonce=(facts.get("owner") or {}).get("nonce"))
+    forget(app_id)
 
 
 # -- output folders, in the folder of all apps --------------------------------------------------------------
@@ -276,8 +309,6 @@ def outputs_of(
 
 _FIRST_S, _LAST_S = 2.0, 30.0
 """Seconds for which the cluster keeps a request: the first one, and the longest for the same apps."""
-_LOOK_S = 2.0
-"""The same limits while a thread waits for a start, which only the queue shows."""
 
 
 class Waiter:
@@ -351,16 +382,14 @@ class Waiter:
             self._asked = asked
             self._round += 1
             number = self._round
-            seconds = min(self._pace, _LOOK_S if starts else _LAST_S, _LAST_S if left is None else left)
+            wait: dict[str, Any] = {"app_ids": sorted(asked), "starts": starts, "queue": self._queue}
+            wait["seconds"] = min(self._pace, _LAST_S if left is None else left)
         try:
-            wait = {"op": "wait", "app_ids": sorted(asked), "seconds": seconds, "queue": self._queue}
-            look = [{"op": "observe", "app_ids": sorted(starts)}] if starts else []
-            waited, *looked = map(checked, self._cluster.call(wait, *look))
-            apps = {**waited["apps"], **(looked[0]["apps"] if looked else {})}
+            waited = self._cluster.ask("wait", **wait)
             with self._changed:
                 self._queue = waited["queue"]
-                for app_id in {*apps, *waited["missing"]}:
-                    self._seen[app_id] = (number, apps.get(app_id))
+                for app_id in {*waited["apps"], *waited["missing"]}:
+                    self._seen[app_id] = (number, waited["apps"].get(app_id))
         finally:
             with self._changed:
                 self._is_asking = False

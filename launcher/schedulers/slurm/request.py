@@ -76,15 +76,13 @@ class SlurmRequest:
         app = self.app
         head = {"host": self.host or None, **{name: app[name] for name in ("handle", "timeout_s", "grace_s")}}
         head["cwd"] = app["cwd"] or "$LAUNCHER_APP_DIR/workspace"
-        head = {name: value for name, value in head.items() if value is not None}
+        given = {name: value for name, value in head.items() if value is not None}
         roles = [_shown_role(role, self) for role in app["roles"]]
         parts = [
             *(_without_values(line) for line in self.script.replace(_PROGRAM, "app.zip").splitlines()),
             "",
             "# app.json",
-            to_yaml({name: value for name, value in head.items() if value is not None}, sort=False).rstrip(
-                "\n"
-            ),
+            to_yaml(given, sort=False).rstrip("\n"),
             to_yaml({"roles": roles}, sort=False).rstrip("\n"),
             *(f"# note: {note}" for note in self.notes),
         ]

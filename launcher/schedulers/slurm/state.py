@@ -49,8 +49,6 @@ def seen_app(facts: Facts, *, take_over: bool = False, now: float | None = None)
     owner = ""
     if facts.get("outcome"):
         _end(record, facts["outcome"])
-    elif _is_given_up(facts):
-        _end(record, _given_up(facts))
     elif is_new_end(facts):
         _end(record, _derived(facts))
     elif not facts.get("submitted") and not started:
@@ -80,8 +78,10 @@ def is_left_behind(app: SeenApp) -> bool:
 
 def is_new_end(facts: Facts) -> bool:
     """Whether the app has ended, and no file on the cluster records that yet: see `new_ends`."""
+    if facts.get("outcome"):
+        return False
     was_submitted = facts.get("submitted") or facts.get("started")
-    return bool(facts.get("vanished") and was_submitted) and not (facts.get("outcome") or _is_given_up(facts))
+    return _is_given_up(facts) or bool(facts.get("vanished") and was_submitted)
 
 
 def _is_given_up(facts: Facts) -> bool:
@@ -90,7 +90,7 @@ def _is_given_up(facts: Facts) -> bool:
 
 
 def new_ends(apps: Mapping[str, Facts]) -> dict[str, Outcome]:
-    """The outcomes of apps that Slurm ended before they recorded one; outcomes of needs decide others."""
+    """The outcomes of apps that have ended and lack one; outcomes of needs decide others."""
     left = {app_id: facts for app_id, facts in apps.items() if is_new_end(facts)}
     found: dict[str, Outcome] = {}
     while left:
@@ -104,14 +104,14 @@ def new_ends(apps: Mapping[str, Facts]) -> dict[str, Outcome]:
 
 
 def with_ends(apps: Mapping[str, Facts]) -> list[Facts]:
-    """The facts, with outcomes for apps that Slurm has ended without one. Records nothing."""
+    """The facts, with outcomes for apps that have ended without one. Records nothing."""
     ends = new_ends(apps)
     return [{**facts, "outcome": ends[app_id]} if app_id in ends else facts for app_id, facts in apps.items()]
 
 
 def undecided_needs(apps: Mapping[str, Facts]) -> list[str]:
     """The apps whose facts `new_ends` lacks."""
-    ended = (facts for facts in apps.values() if is_new_end(facts))
+    ended = (facts for facts in apps.values() if is_new_end(facts) and not _is_given_up(facts))
     needs = (app_id for facts in ended for app_id, state in (facts.get("needs") or {}).items() if not state)
     return sorted({app_id for app_id in needs if app_id not in apps})
 
@@ -139,8 +139,9 @@ def _end(record: AppRecord, outcome: Outcome) -> None:
 def _in_queue(facts: Facts) -> tuple[str, str]:
     """State and message of an app with a job in the queue."""
     rows = facts.get("queue") or []
-    if stopped := next((row for row in rows if row["state"] == "SUSPENDED"), None):
-        return "running", _why_suspended(stopped)
+    if is_suspended(facts):  # Slurm resumes it, unless a person has suspended it: its priority is 0
+        held = [f"; `scontrol resume {row['job']}` lets it go on" for row in rows if row.get("held")]
+        return "running", "".join(["suspended in Slurm", *held[:1]])
     if any(row["state"] in _RUNNING for row in rows) or (facts.get("started") and not rows):
         return "running", ""
     why = why_pending(rows[0] if rows else {})
@@ -149,6 +150,11 @@ def _in_queue(facts: Facts) -> tuple[str, str]:
     if jobs := [job for job, state in _needs(facts) if not state]:
         return "waiting", waits_for_jobs(jobs)
     return "queued", why
+
+
+def is_suspended(facts: Facts) -> bool:
+    """Whether Slurm has stopped the processes of the app's job, to let them go on later."""
+    return any(row["state"] == "SUSPENDED" for row in facts.get("queue") or ())
 
 
 def is_held(facts: Facts) -> bool:
@@ -183,12 +189,6 @@ def why_pending(row: Mapping[str, Any]) -> str:
     return f"{text}; starts about {_clock(start)}" if start else text
 
 
-def _why_suspended(row: Mapping[str, Any]) -> str:
-    """Say that a job is suspended. Slurm resumes it, unless a person has suspended it (its priority is 0)."""
-    by_hand = f"; `scontrol resume {row['job']}` lets it go on" if row.get("held") else ""
-    return f"suspended in Slurm{by_hand}"
-
-
 def _clock(at: float) -> str:
     """Return a time as local time, with its date unless that is today."""
     when = time.localtime(at)
@@ -219,7 +219,9 @@ def _cancelled_by(facts: Facts) -> str:
 
 
 def _derived(facts: Facts) -> Outcome:
-    """The outcome of an app without a job in Slurm, which has recorded no outcome."""
+    """The outcome of an app that has ended, and has recorded no outcome."""
+    if _is_given_up(facts):
+        return _given_up(facts)
     ended, app = facts.get("ended") or {}, _recorded(facts)
     state, message, code = _end_by_slurm(facts, ended)
     if (end := implied_end(_events(facts))) is not None:  # its conductor died before it could record the end

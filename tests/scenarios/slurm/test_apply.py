@@ -2,12 +2,10 @@
 
 import json
 import os
-import sys
 
 import pytest
 
 from launcher.specs import AppState
-from tests import processes
 from tests.lanes import sampled
 from tests.scenarios.test_apply import (  # noqa: F401
     test_a_failed_job_is_held_until_a_user_asks,
@@ -24,18 +22,6 @@ LATER = "cfg: {sbatch: {begin: now+1hour}}"
 """Lines of a job that Slurm does not start while a test runs."""
 
 
-def test_a_job_runs_to_its_end_on_the_cluster(scenario):
-    file = scenario.job("echo it ran as $LAUNCHER_JOB_ID", replicas=2)
-    assert scenario.actions(file) == {"job": "create"}
-    done = scenario.launcher("apply", file, "--yes", "--wait", "--logs")
-    [app] = scenario.apps()
-    assert done.out.count(f"it ran as slurm://default/{app}") == 2
-    assert scenario.logs("job").count("it ran") == 2
-    assert scenario.actions(file) == {"job": "keep"}
-    assert processes.gone(scenario.processes_of(app), timeout_s=60)
-    assert scenario.left_in_queue() == []
-
-
 def test_the_state_folder_may_be_the_parent_of_the_job_folder(scenario, monkeypatch):
     home = scenario.job_dir.parent
     monkeypatch.setenv("LAUNCHER_HOME", str(home))
@@ -46,12 +32,6 @@ def test_the_state_folder_may_be_the_parent_of_the_job_folder(scenario, monkeypa
     scenario.launcher("gc", "--older-than", "0")
     assert scenario.actions(file) == {"job": "keep"}
     assert len(scenario.apps()) == 1
-
-
-def test_a_plan_submits_nothing_and_makes_no_app(scenario):
-    scenario.plan(scenario.job("true"))
-    assert (scenario.apps(), scenario.left_in_queue()) == ([], [])
-    assert not scenario.home.exists()
 
 
 def test_another_state_folder_sees_the_ended_job_and_its_logs(scenario, tmp_path, monkeypatch):
@@ -196,14 +176,6 @@ def test_a_secret_reaches_the_replica_and_no_file_that_stays(scenario, monkeypat
     for folder in (scenario.job_dir, scenario.home):
         for path in folder.rglob("*"):
             assert not path.is_file() or b"s3cr3t-value" not in path.read_bytes(), path
-
-
-def test_an_apply_without_slurm_on_this_machine_names_both_ways_to_a_cluster(scenario, monkeypatch):
-    with monkeypatch.context() as alone:
-        alone.setenv("PATH", os.path.dirname(sys.executable))
-        got = scenario.launcher("apply", scenario.job("true"), "--yes", code=1)
-    assert "there is no `sbatch` on this machine" in got.err
-    assert "LAUNCHER_SLURM_HOST" in got.err
 
 
 def test_replicas_run_on_nodes_with_their_kind_of_gpu(scenario):

@@ -6,6 +6,7 @@ import pytest
 
 from launcher.specs import AppState
 from tests import processes
+from tests.scenarios.test_kill import killed
 from tests.waiting import until
 
 
@@ -99,6 +100,43 @@ def test_no_replica_runs_twice_when_the_controller_is_killed_right_after_a_start
         assert scenario.cluster.clear() == []
     assert processes.gone(replicas, timeout_s=60)
     assert runs.read_text().split() == ["0"]
+
+
+LATER = "cfg: {sbatch: {begin: now+1hour}}"
+
+
+def cancel_without_controller(scenario) -> None:
+    with scenario.cluster.stopped():
+        assert "slurm controller" in scenario.launcher("cancel", "job", code=None).err
+    assert [job.name for job in scenario.queue()] == scenario.apps()
+
+
+@pytest.mark.parametrize("command", ["apply other.launcher.yaml --yes", "list", "cancel job"])
+def test_the_next_command_removes_the_job_of_an_app_that_was_cancelled_without_a_controller(broken, command):
+    scenario = broken("--nodes", "1", "--set", "MessageTimeout=2")
+    scenario.apply(scenario.job("true", top=LATER))
+    scenario.job("true", name="other", top=LATER)
+    cancel_without_controller(scenario)
+    scenario.launcher(*command.split())
+    assert scenario.state("job") is AppState.CANCELLED
+    assert [job for job in scenario.queue() if job.name.startswith("job-")] == []
+
+
+@pytest.mark.parametrize("command", ["cancel", "apply"])
+def test_a_removal_that_was_cut_off_by_the_controller_is_completed_by_the_next_command(broken, command):
+    """The app was left behind by a client that was killed before it had released the job."""
+    scenario = broken("--nodes", "1", "--set", "MessageTimeout=2")
+    file = scenario.job("true", top=LATER)
+    assert killed(scenario, "step", "starting", "1", argv=["apply", file, "--yes"])
+    [held] = scenario.queue()
+    cancel_without_controller(scenario)
+    assert [app["name"] for app in json.loads(scenario.launcher("list", "--json").out)] == ["job"]
+    if command == "cancel":
+        scenario.cancel("job")
+    else:
+        scenario.apply(file)
+    assert held.id not in [job.id for job in scenario.queue()]
+    assert [job.name for job in scenario.queue()] == (scenario.apps() if command == "apply" else [])
 
 
 def test_an_app_that_ends_while_no_controller_runs_has_succeeded(broken):

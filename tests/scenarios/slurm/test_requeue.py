@@ -10,10 +10,12 @@ from tests.waiting import until
 
 
 @pytest.mark.slow
-def test_an_app_whose_job_is_requeued_runs_again_from_its_beginning(scenario):
+def test_an_app_whose_job_is_requeued_runs_again_from_its_beginning_with_its_secrets(scenario, monkeypatch):
+    monkeypatch.setenv("MY_TOKEN", "s3cr3t")
     runs = scenario.folder / "runs"
-    script = f"echo $LAUNCHER_RESTART >>{runs}; [ $LAUNCHER_RESTART = 1 ] || exec sleep 1000"
-    scenario.apply(scenario.job(script, top="cfg: {on_preempted: requeue}"))
+    script = f"echo $LAUNCHER_RESTART ${{#TOKEN}} >>{runs}; [ $LAUNCHER_RESTART = 1 ] || exec sleep 1000"
+    secret = "env: {TOKEN: {secret: env:MY_TOKEN}}"
+    scenario.apply(scenario.job(script, role=secret, top="cfg: {on_preempted: requeue}"))
     until(runs.exists)
     [app_id] = scenario.apps()
     replicas, job = scenario.processes_of(app_id), scenario.job_of(app_id)
@@ -25,5 +27,6 @@ def test_an_app_whose_job_is_requeued_runs_again_from_its_beginning(scenario):
     time.sleep(2)  # within a second, Slurm takes the credential of the next run for that of the last one
     scenario.cluster.run("scontrol", "update", f"JobId={job}", "StartTime=now")
     scenario.wait("job")
+    assert not (scenario.job_dir / "apps" / app_id / "secrets").exists()
     [attempt] = scenario.attempts()
-    assert (attempt.state, runs.read_text()) == ("succeeded", "0\n1\n")
+    assert (attempt.state, runs.read_text()) == ("succeeded", "0 6\n1 6\n")

@@ -66,12 +66,6 @@ def test_sbatch_takes_every_option_of_the_script(job_of):
     assert "TresPerTask=gres:gpu:1" in seen or "TresPerTask=gres/gpu:1" in seen
 
 
-def test_sbatch_takes_a_kind_of_gpu(job_of):
-    resource = Resource(1, 2, 100, capabilities={"gpu_type": "a100"})
-    seen = job_of(request_of(role(resource=resource)))
-    assert "TresPerTask=gres:gpu:a100:2" in seen or "TresPerTask=gres/gpu:a100:2" in seen
-
-
 def test_sbatch_takes_gres_per_node(job_of):
     seen = job_of(request_of(role(resource=Resource(1, 2, 100)), gres="gpu:2"))
     assert "TresPerNode=gres:gpu:2" in seen or "TresPerNode=gres/gpu:2" in seen

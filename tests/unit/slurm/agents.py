@@ -2,9 +2,11 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -175,7 +177,6 @@ class Login:
     def facts(self, *app_ids: str, **fields: Any) -> dict[str, Any]:
         found = self.do("observe", app_ids=list(app_ids) or None, **fields)
         assert "error" not in found, found
-        assert "errors" not in found, found
         return dict(found["apps"])
 
     def started(self) -> list[str]:
@@ -202,6 +203,40 @@ def replace_sleep(monkeypatch: pytest.MonkeyPatch, sleep: Callable[[float], obje
     clock = SimpleNamespace(**{**vars(time), "sleep": sleep})
     for module in (ends, observe, read_, site, slurm):
         monkeypatch.setattr(module, "time", clock)
+
+
+def on_small_disk(folder: Path, size: str, code: str) -> str:
+    """Return the output of Python `code`, whose first argument is a folder on a file system of this size.
+
+    Its function `fill(path)` makes a file that takes the room that is left.
+    """
+    if not shutil.which("unshare") or os.geteuid() != 0:
+        pytest.skip("needs root and unshare(1), to mount something")
+    folder.mkdir(exist_ok=True)
+    mount = f'mount -t tmpfs -o size={size} none "$2" || exit 99; exec "$0" -c "$1" "$2"'
+    argv = ["unshare", "-m", "sh", "-c", mount, sys.executable, FILL + textwrap.dedent(code), str(folder)]
+    ran = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    if ran.returncode == 99:
+        pytest.skip(f"mounting is not allowed here: {ran.stderr.strip()}")
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+FILL = """
+import json, sys
+from pathlib import Path
+from tests.unit.slurm.agents import Login
+from tests.unit.slurm.site import Site, role
+folder = Path(sys.argv[1])
+def fill(path):
+    with open(path, "ab", buffering=0) as file:
+        for size in (4096, 1):
+            try:
+                while True:
+                    file.write(b"x" * size)
+            except OSError:
+                pass
+"""
 
 
 def commands(folder: Path, **texts: str) -> Path:

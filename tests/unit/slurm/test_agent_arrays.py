@@ -41,12 +41,18 @@ def test_the_apps_of_an_array_are_held_until_all_are_released_and_run_once_each(
     job = created(login, *APPS)
     assert queue(login, slurm) == [f"{job}_{k}" for k in range(3)]
     assert all(is_held(slurm, each) for each in queue(login, slurm))
-    assert {each["created"] is not None for each in login.facts(*APPS).values()} == {True}
+    for facts in login.facts(*APPS).values():
+        assert (facts["created"] is None, facts["submitted"], facts["owner"]["nonce"]) == (False, None, "n1")
+    assert {path.stat().st_mode & 0o077 for path in login.folder("a-1").iterdir()} == {0}
+    assert login.do("wait", app_ids=["a-1"], seconds=0)["apps"] == {}
+    assert login.do("wait", app_ids=["a-1", "z-1"], seconds=60)["missing"] == ["z-1"]
     found = login.start("n1", *APPS)
     assert found == [{"state": "queued"}] * 3
     login.wait_for(*APPS)
     assert login.started() == sorted(APPS)
     assert login.start("n1", *APPS) == [{"state": "succeeded"}] * 3
+    assert login.do("withdraw", app_id="a-1") == {"withdrawn": False}
+    assert "owner" not in login.names("a-1")
     runs = dict(line.split() for line in login.runs.read_text().splitlines())
     assert runs == {each: f"{job}_{k}" for k, each in enumerate(APPS)}
 
@@ -80,7 +86,7 @@ def test_the_folder_of_an_array_stays_as_long_as_one_of_its_apps_has_not_ended(l
     assert os.listdir(login.job_dir / "arrays") == ["x"]
     login.start("n1", "c-1")
     login.wait_for("c-1")
-    until(lambda: login.do("sweep") and os.listdir(login.job_dir / "arrays") == [])
+    until(lambda: not login.do("sweep") and os.listdir(login.job_dir / "arrays") == [])
 
 
 def test_an_array_that_was_removed_while_it_was_submitted_is_cancelled(login, slurm):

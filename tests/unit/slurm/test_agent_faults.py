@@ -2,9 +2,6 @@
 
 import json
 import os
-import shutil
-import subprocess
-import sys
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +11,7 @@ import pytest
 
 from launcher.schedulers.slurm.site.agent import ends, slurm
 from launcher.schedulers.slurm.site.agent.observe import SECOND_LOOK_S
-from tests.unit.slurm.agents import ROOT, Login, commands, replace_sleep
+from tests.unit.slurm.agents import Login, commands, on_small_disk, replace_sleep
 
 ROW = "\\036%s\\037%s\\0370\\037N/A\\037N/A\\037N/A\\037(null)\\037None\\037n3\\037/j/a-1/script-n1.sh"
 
@@ -43,23 +40,23 @@ BUSY = "echo 'sbatch: error: Batch job submission failed: Resource temporarily u
 DOWN = "echo 'squeue: error: Unable to contact slurm controller (connect failure)' >&2; exit 1"
 
 
-def test_a_busy_controller_is_asked_again_later_and_later(tmp_path, monkeypatch, pauses):
-    made = use(
-        monkeypatch, tmp_path, sbatch=f'[ "$(wc -l <"$0.log")" -gt 2 ] && echo "7;mini" && exit 0\n{BUSY}'
-    )
-    login = Login(tmp_path)
-    login.reserve("a-1", "n1")
-    assert login.do(**login.creation("a-1", "n1")) == {"job": "7"}
-    assert (calls(made, "sbatch"), pauses) == (3, [1.0, 2.0])
+FREE = '[ "$(wc -l <"$0.log")" -gt 2 ] && echo "7;mini" && exit 0'
+REFUSED = {"error": "refused", "message": "Resource temporarily unavailable", "detail": {}}
 
 
-def test_a_submission_to_a_controller_that_stays_busy_is_refused(tmp_path, monkeypatch, pauses):
-    made = use(monkeypatch, tmp_path, sbatch=BUSY)
+@pytest.mark.parametrize(
+    ("first", "answer", "slept"),
+    [(FREE, {"job": "7"}, [1.0, 2.0]), ("", REFUSED, [1.0, 2.0, 4.0, 8.0])],
+    ids=["until it is free", "which stays busy"],
+)
+def test_a_busy_controller_is_asked_again_later_and_later(
+    tmp_path, monkeypatch, pauses, first, answer, slept
+):
+    made = use(monkeypatch, tmp_path, sbatch=f"{first}\n{BUSY}")
     login = Login(tmp_path)
     login.reserve("a-1", "n1")
-    found = login.do(**login.creation("a-1", "n1"))
-    assert (found["error"], found["message"]) == ("refused", "Resource temporarily unavailable")
-    assert (calls(made, "sbatch"), pauses) == (5, [1.0, 2.0, 4.0, 8.0])
+    assert login.do(**login.creation("a-1", "n1")) == answer
+    assert (calls(made, "sbatch"), pauses) == (len(slept) + 1, slept)
 
 
 def test_a_controller_that_does_not_answer_is_asked_once_a_request(tmp_path, monkeypatch):
@@ -125,24 +122,14 @@ def test_one_empty_answer_of_squeue_does_not_end_a_job(tmp_path, monkeypatch, pa
     assert pauses == [SECOND_LOOK_S]
 
 
-@pytest.mark.parametrize(
-    ("code", "shown"), [("768", "3:0"), ("4021", "0:53"), ("3:0", "3:0"), ("0:9", "0:9")]
-)
-def test_a_job_that_slurm_remembers_has_its_exit_code(tmp_path, monkeypatch, pauses, code, shown):
-    """Versions of Slurm differ: some show the number that wait(2) gives."""
-    squeue = (
-        f"case \"$*\" in *exit_code*) echo '40   {code}   ';; *) printf '{ROW % ('40', 'FAILED')}';; esac"
-    )
+def test_a_job_that_slurm_remembers_has_its_exit_code(tmp_path, monkeypatch, pauses):
+    squeue = f"case \"$*\" in *exit_code*) echo '40   768   ';; *) printf '{ROW % ('40', 'FAILED')}';; esac"
     use(monkeypatch, tmp_path, squeue=squeue)
     login = Login(tmp_path)
     submitted(login)
     facts = login.facts("a-1")["a-1"]
     assert (facts["vanished"], facts["queue"], pauses) == (True, [], [])
-    assert (facts["ended"]["state"], facts["ended"]["exit"], facts["ended"]["nodes"]) == (
-        "FAILED",
-        shown,
-        "n3",
-    )
+    assert [facts["ended"][name] for name in ("state", "exit", "nodes")] == ["FAILED", "3:0", "n3"]
 
 
 def test_apps_are_cancelled_although_slurm_refuses_the_job_of_another_one(tmp_path, monkeypatch):
@@ -166,13 +153,18 @@ def test_apps_are_cancelled_although_slurm_refuses_the_job_of_another_one(tmp_pa
     assert "outcome" not in login.names("b-1")
 
 
-def test_reading_the_folders_alone_calls_no_command_of_slurm(tmp_path, monkeypatch):
-    made = use(monkeypatch, tmp_path, squeue="exit 1")
+@pytest.mark.parametrize(
+    ("scancel", "found"),
+    [("exec sleep 1000", "running"), ("exit 229", "ended")],
+    ids=["sends the signal again and again", "tells of an ended job by its exit code alone"],
+)
+def test_a_running_app_is_cancelled_although_scancel(tmp_path, monkeypatch, scancel, found):
+    monkeypatch.setattr(slurm, "SIGNAL_S", 0.2)
+    use(monkeypatch, tmp_path, squeue=f"printf '{ROW % ('40', 'RUNNING')}'", scancel=scancel)
     login = Login(tmp_path)
-    submitted(login)
-    facts = login.facts("a-1", look=False)["a-1"]
-    assert (facts["job"], facts["queue"], facts["vanished"]) == ("40", [], False)
-    assert calls(made, "squeue") == 0
+    reserved(login, started='{"job": "40"}')
+    assert login.do("cancel", app_id="a-1") == {"is": found}
+    assert "cancel" in login.names("a-1")
 
 
 def test_a_long_wait_reads_the_queue_less_and_less_often(tmp_path, monkeypatch):
@@ -233,60 +225,23 @@ def test_the_wait_outlives_a_controller_that_is_away(tmp_path, monkeypatch):
     assert login.do("wait", app_ids=["a-1"], seconds=60)["apps"].keys() == {"a-1"}
 
 
-def on_full_disk(login: Login, code: str) -> list[str]:
-    """Return the lines that Python `code` prints with a job directory on a file system of 64 KiB."""
-    if not shutil.which("unshare") or os.geteuid() != 0:
-        pytest.skip("needs root and unshare(1), to mount something")
-    login.job_dir.mkdir(exist_ok=True)
-    head = f"""
-from pathlib import Path
-from tests.waiting import until
-from tests.unit.slurm.agents import Login
-login = Login(Path({str(login.job_dir.parent)!r}))
-def fill():
-    with open(login.job_dir / "filler", "ab", buffering=0) as file:
-        for size in (4096, 1):
-            try:
-                while True:
-                    file.write(b"x" * size)
-            except OSError:
-                pass
-"""
-    mount = f'mount -t tmpfs -o size=64k tmpfs "{login.job_dir}" || exit 99; exec "$@"'
-    ran = subprocess.run(
-        ["unshare", "-m", "sh", "-c", mount, "sh", sys.executable, "-c", head + code],
-        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    if ran.returncode == 99:
-        pytest.skip(f"mounting is not allowed here: {ran.stderr.strip()}")
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout.splitlines()
-
-
 def test_a_full_disk_changes_nothing_and_an_app_can_still_be_aborted(tmp_path):
-    output = on_full_disk(
-        Login(tmp_path),
-        """
-login.reserve("a-1", "n1")
-login.reserve("b-1", "n1")
-before = login.names("a-1")
-fill()
-print(login.reserve("c-1", "n1")["error"])
-print(login.do(**login.creation("a-1", "n1"))["error"])
-print(login.names("a-1") == before, sorted(path.name for path in (login.job_dir / "apps").iterdir()))
-print(login.do("end", app_id="b-1", outcome={"state": "failed"})["error"])
-print(login.do("abort", app_id="a-1", nonce="n1"))
-print(sorted(path.name for path in (login.job_dir / "apps").iterdir()))
-""",
-    )
-    assert output == [
-        "full-disk",
-        "full-disk",
-        "True ['a-1', 'b-1']",
-        "full-disk",
-        "{'removed': True}",
-        "['b-1']",
-    ]
+    code = """
+        login = Login(folder.parent)
+        login.reserve("a-1", "n1")
+        login.reserve("b-1", "n1")
+        before = login.names("a-1")
+        fill(login.job_dir / "filler")
+        print(login.reserve("c-1", "n1")["error"])
+        print(login.do(**login.creation("a-1", "n1"))["error"])
+        print(login.names("a-1") == before, sorted(path.name for path in (folder / "apps").iterdir()))
+        print(login.do("end", app_id="b-1", outcome={"state": "failed"})["error"])
+        print(login.do("abort", app_id="a-1", nonce="n1"))
+        print(sorted(path.name for path in (folder / "apps").iterdir()))
+    """
+    full = "full-disk"
+    wanted = [full, full, "True ['a-1', 'b-1']", full, "{'removed': True}", "['b-1']"]
+    assert on_small_disk(tmp_path / "slurm", "64k", code).splitlines() == wanted
 
 
 @pytest.mark.parametrize(("state", "released"), [("PENDING", ["a-1"]), ("RESV_DEL_HOLD", [])])
@@ -334,17 +289,15 @@ def test_only_a_dependency_on_needs_that_have_succeeded_a_while_ago_is_removed(
 def test_a_runaway_job_can_be_cancelled_on_a_full_disk(tmp_path, monkeypatch):
     row = ROW % ("40", "RUNNING")
     made = use(monkeypatch, tmp_path, squeue=f"printf '{row}'", scancel="")
-    output = on_full_disk(
-        Login(tmp_path),
-        """
-login.reserve("a-1", "n1")
-(login.folder("a-1") / "id").write_text("n1")
-(login.folder("a-1") / "started").write_text('{"job": "40", "at": 1}')
-fill()
-print(login.do("cancel", app_id="a-1"))
-""",
-    )
-    assert output == ["{'is': 'running'}"]
+    code = """
+        login = Login(folder.parent)
+        login.reserve("a-1", "n1")
+        (login.folder("a-1") / "id").write_text("n1")
+        (login.folder("a-1") / "started").write_text('{"job": "40", "at": 1}')
+        fill(login.job_dir / "filler")
+        print(login.do("cancel", app_id="a-1"))
+    """
+    assert on_small_disk(tmp_path / "slurm", "64k", code) == "{'is': 'running'}\n"
     assert (made / "scancel.log").read_text() == "40\n"
 
 

@@ -177,23 +177,6 @@ def test_an_end_killed_at_any_act_is_recorded_whole_or_not_at_all(login, slurm, 
         assert not ran or facts["outcome"]["state"] == "succeeded"
 
 
-@pytest.mark.parametrize(("op", "first"), [("cancel", 1), ("withdraw", 2)])
-def test_an_app_whose_end_was_killed_at_any_act_can_be_removed(login, slurm, op, first):
-    for act in acts(first, every=2):
-        app_id = f"a-{act}"
-        login.reserve(app_id, "n1")
-        login.do(**login.creation(app_id, "n1"))
-        is_whole = login.kill(act, {"op": op, "app_id": app_id})
-        if "started" in login.names(app_id):
-            assert login.do("remove", app_id=app_id, forget=True) == {"removed": True}
-        else:
-            login.do(op, app_id=app_id)
-        if is_whole:
-            break
-    assert act > 3
-    until(lambda: is_clean(login, slurm))
-
-
 def test_a_removal_killed_at_any_act_is_finished(login, slurm):
     for act in acts():
         app_id = f"a-{act}"

@@ -16,42 +16,32 @@ def made(behind, aftercorr):
     return [(options[0].partition("=")[2] if options else "", tasks) for options, tasks in found]
 
 
-@pytest.mark.parametrize(
-    ("behind", "arrays"),
-    [
-        pytest.param(["", "", ""], [("", {0: 0, 1: 1, 2: 2})], id="nothing"),
-        pytest.param(["7 8_2", "8_2 7"], [("afterok:7:8_2", {0: 0, 1: 1})], id="the same jobs"),
-        pytest.param(["7_3", "7_0", "7_5"], [("aftercorr:7", {0: 1, 3: 0, 5: 2})], id="a task each"),
-        pytest.param(
-            ["4 7_0", "4 7_1"],
-            [("afterok:4,aftercorr:7", {0: 0, 1: 1})],
-            id="a task each, and all of them for a further job",
-        ),
-        pytest.param(
-            FIVE,
-            [("aftercorr:7", {0: 0, 1: 1}), ("aftercorr:7", {2: 2, 3: 3}), ("aftercorr:7", {4: 4})],
-            id="more tasks of an array than Slurm compares",
-        ),
-        pytest.param(
-            ["7_0", "8_0", "7_1", "8_1"],
-            [("aftercorr:7", {0: 0, 1: 2}), ("afterok:8_0", {2: 1}), ("afterok:8_1", {3: 3})],
-            id="tasks of several arrays",
-        ),
-        pytest.param(
-            ["7_0", "7_0", "7_1", "7_1"],
-            [("afterok:7_0", {0: 0, 1: 1}), ("afterok:7_1", {2: 2, 3: 3})],
-            id="several apps for one task",
-        ),
-        pytest.param(
-            ["7_0", "", "7_2"],
-            [("aftercorr:7", {0: 0, 2: 2}), ("", {1: 1})],
-            id="a need that has succeeded by now",
-        ),
-        pytest.param(["7_0", None, "7_2"], [("aftercorr:7", {0: 0, 2: 2})], id="an app without a task"),
-        pytest.param([None, None], [], id="no task at all"),
-    ],
-)
-def test_apps_are_tasks_of_arrays_by_the_jobs_that_they_wait_for(behind, arrays):
+ARRAYS = {
+    "nothing": (["", "", ""], [("", {0: 0, 1: 1, 2: 2})]),
+    "the same jobs": (["7 8_2", "8_2 7"], [("afterok:7:8_2", {0: 0, 1: 1})]),
+    "a task each": (["7_3", "7_0", "7_5"], [("aftercorr:7", {0: 1, 3: 0, 5: 2})]),
+    "a task each, and all for a further job": (["4 7_0", "4 7_1"], [("afterok:4,aftercorr:7", {0: 0, 1: 1})]),
+    "more tasks of an array than Slurm compares": (
+        FIVE,
+        [("aftercorr:7", {0: 0, 1: 1}), ("aftercorr:7", {2: 2, 3: 3}), ("aftercorr:7", {4: 4})],
+    ),
+    "tasks of several arrays": (
+        ["7_0", "8_0", "7_1", "8_1"],
+        [("aftercorr:7", {0: 0, 1: 2}), ("afterok:8_0", {2: 1}), ("afterok:8_1", {3: 3})],
+    ),
+    "several apps for one task": (
+        ["7_0", "7_0", "7_1", "7_1"],
+        [("afterok:7_0", {0: 0, 1: 1}), ("afterok:7_1", {2: 2, 3: 3})],
+    ),
+    "a need that has succeeded by now": (["7_0", "", "7_2"], [("aftercorr:7", {0: 0, 2: 2}), ("", {1: 1})]),
+    "an app without a task": (["7_0", None, "7_2"], [("aftercorr:7", {0: 0, 2: 2})]),
+    "no task at all": ([None, None], []),
+}
+
+
+@pytest.mark.parametrize("waits", ARRAYS)
+def test_apps_are_tasks_of_arrays_by_the_jobs_that_they_wait_for(waits):
+    behind, arrays = ARRAYS[waits]
     assert made(behind, aftercorr=2 if behind == FIVE else 10) == arrays
 
 

@@ -6,8 +6,8 @@ import re
 import signal
 import subprocess
 import sys
-import textwrap
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,32 +19,25 @@ from launcher.schedulers.slurm.site.steps import UNMADE
 from tests.engines.slurm import END_S
 from tests.lanes import sampled
 from tests.processes import describe, parent
+from tests.unit.slurm.agents import on_small_disk
 from tests.unit.slurm.site import Site, role, states
 from tests.waiting import until
 
-ROOT = Path(__file__).resolve().parents[3]
+STUBBORN = "trap '' TERM; echo up; while :; do sleep 0.1; done"
+RAN = {"started": {"job": "11"}}
+NEEDS: dict[str, tuple[dict[str, Any] | None, str]] = {
+    "it failed": ({**RAN, "outcome": {"state": "failed"}}, "train failed"),
+    "it was cancelled": ({"outcome": {"state": "cancelled"}}, "train was cancelled"),
+    "it is there alone": ({}, "train did not run"),
+    "it has succeeded": ({**RAN, "outcome": {"state": "succeeded"}}, ""),
+    "NFS hides its outcome, and Slurm knows that it succeeded": (RAN, ""),
+    "it was removed": (None, ""),
+}
 
 
-SUCCEEDED = {"started": {"job": "11"}, "outcome": {"state": "succeeded"}}
-
-
-@pytest.mark.parametrize(
-    ("files", "message"),
-    [
-        ({"started": {"job": "11"}, "outcome": {"state": "failed"}}, "train failed"),
-        ({"outcome": {"state": "cancelled"}}, "train was cancelled"),
-        ({}, "train did not run"),
-        pytest.param(SUCCEEDED, "", marks=pytest.mark.slow, id="it has succeeded"),
-        pytest.param(
-            {"started": {"job": "11"}},
-            "",
-            marks=pytest.mark.slow,
-            id="NFS hides its outcome, and Slurm knows that it succeeded",
-        ),
-        pytest.param(None, "", marks=pytest.mark.slow, id="it was removed"),
-    ],
-)
-def test_an_app_runs_only_where_its_need_has_succeeded_as_far_as_the_node_sees(site, files, message):
+@pytest.mark.parametrize("need", sampled(NEEDS, *list(NEEDS)[:3]))
+def test_an_app_runs_only_where_its_need_has_succeeded_as_far_as_the_node_sees(site: Site, need: str) -> None:
+    files, message = NEEDS[need]
     site.patch("conduct", "READ_AGAIN_S = 5, 1.0", "READ_AGAIN_S = 2, 0.01")
     site.app(role("main", "echo ran"))
     (site.dir / "created").write_text(json.dumps({"waits": {"train-1": "train"}}))
@@ -56,23 +49,6 @@ def test_an_app_runs_only_where_its_need_has_succeeded_as_far_as_the_node_sees(s
     state = "skipped" if message else "succeeded"
     assert (found["state"], found["message"], found["code"]) == (state, message, int(bool(message)))
     assert (site.dir / "logs").exists() is not bool(message)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("job", "code", "state"),
-    [
-        pytest.param("13", 0, "", id="another job of the app"),
-        pytest.param("12", 1, "lost", id="a controller that was killed has forgotten that the job ran"),
-    ],
-)
-def test_a_second_run_of_an_app_runs_nothing_twice(site: Site, job: str, code: int, state: str) -> None:
-    site.app(role("main", "echo once"))
-    site.run()
-    (site.dir / "outcome").unlink()
-    assert site.start(job=job).wait(END_S) == code
-    assert (site.outcome()["state"] if (site.dir / "outcome").exists() else "") == state
-    assert site.log("main") == b"once\n"
 
 
 @pytest.mark.slow
@@ -114,22 +90,32 @@ def array_of(site: Site, *tasks: str) -> dict[str, str]:
     return {**array, "LAUNCHER_ARRAY_DIR": str(folder)}
 
 
-@pytest.mark.slow
-def test_a_task_of_an_app_that_was_replaced_runs_nothing(site: Site) -> None:
-    """The script found the earlier folder; another client replaced it while the conductor loaded."""
-    site.app(role("main", "echo once"))
-    assert site.start(**array_of(site, "app n0")).wait(END_S) == 0
-    assert not (site.dir / "started").exists()
+JOBS = {
+    "it is another job than that on record": ("13", "12", "", False),
+    "none is on record yet, and it has the script of an earlier folder": ("12", "", "script-n0.sh", False),
+    "none is on record yet, and it has the script of this folder": ("12", "", "script-n1.sh", True),
+    "it is the task of an earlier folder": ("9_0", "", "array.sh", False),
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("script", "runs"), [("script-n0.sh", False), ("script-n1.sh", True)])
-def test_a_job_that_is_not_on_record_yet_runs_only_its_own_app(site: Site, script: str, runs: bool) -> None:
+@pytest.mark.parametrize("why", JOBS)
+def test_a_job_runs_only_the_app_of_the_folder_that_it_was_submitted_for(site: Site, why: str) -> None:
+    """Another client may have replaced the folder while the conductor loaded, and have a job of its own."""
+    job, recorded, script, runs = JOBS[why]
     site.app(role("main", "echo once"))
-    (site.dir / "job").unlink()
+    (site.dir / "job").write_text(recorded) if recorded else (site.dir / "job").unlink()
     site.scontrol(f"JobId=12 Command=/apps/app/{script} JobState=RUNNING")
-    assert site.start().wait(END_S) == 0
-    assert (site.dir / "outcome").exists() == runs
+    task = array_of(site, "app n0") if script == "array.sh" else {}
+    assert site.start(job=job, **task).wait(END_S) == 0
+    assert ((site.dir / "started").exists(), (site.dir / "outcome").exists()) == (runs, runs)
+
+
+def test_an_app_that_slurm_runs_again_although_it_must_not_is_lost(site: Site) -> None:
+    """A controller that was killed has forgotten that the job ran."""
+    site.app(role("main", "echo once"))
+    site.link("started", job="12")
+    assert (site.run()["state"], (site.dir / "logs").exists()) == ("lost", False)
 
 
 @pytest.mark.slow
@@ -170,29 +156,32 @@ def test_a_time_limit_that_is_not_near_yet_ends_nothing(site: Site) -> None:
     assert site.outcome()["state"] == "succeeded"
 
 
+LIMIT = "JobState=COMPLETING Reason=TimeLimit TimeLimit=02:00:00"
+ONCE = '[ -e "$0.asked" ] || { touch "$0.asked"; exit 1; }'
+JOB_ENDS = {
+    "for another reason": ("", f"{OURS} JobState=COMPLETING Reason=None", "cancelled: cancelled"),
+    "and its id names another one": (
+        "",
+        f"{OURS.replace('/app/', '/other/')} {LIMIT}",
+        "cancelled: cancelled",
+    ),
+    "at its limit, as it says when asked again": (ONCE, f"{OURS} {LIMIT}", "failed: timed out after 2 h"),
+}
+
+
 @pytest.mark.slow
-def test_a_job_that_slurm_ends_is_cancelled_at_once(site: Site) -> None:
-    site.scontrol(f"{OURS} JobState=COMPLETING Reason=None Restarts=0")
-    site.app(role("main", "trap '' TERM; echo up; while :; do sleep 0.1; done"), grace_s=100.0)
+@pytest.mark.parametrize("why", JOB_ENDS)
+def test_an_app_whose_job_slurm_ends_ends_at_once_with_the_reason_of_slurm(site: Site, why: str) -> None:
+    first, answer, end = JOB_ENDS[why]
+    site.program("scontrol", f"#!/bin/sh\n{first}\necho '{answer} Restarts=0'\n")
+    site.app(role("main", STUBBORN), grace_s=100.0, requeue=True)
     process = site.started()
     process.terminate()
     assert process.wait(END_S) == 1
-    assert (site.outcome()["state"], site.outcome()["message"]) == ("cancelled", "cancelled")
+    assert "{state}: {message}".format(**site.outcome()) == end
     # Killed as the conductor ends: its code may just have been reported.
-    assert states(site.outcome()) in (["main/0 cancelled None cancelled"], ["main/0 cancelled 137 cancelled"])
+    assert states(site.outcome())[0].split()[:3:2] in (["main/0", "None"], ["main/0", "137"])
     until(lambda: site.processes() == [])
-
-
-@pytest.mark.slow
-def test_facts_about_another_job_with_the_same_id_are_not_believed(site: Site) -> None:
-    """A controller that lost its state counts anew, and ends the jobs that it does not know."""
-    other = OURS.replace("/app/", "/other/")
-    site.scontrol(f"{other} JobState=COMPLETING Reason=TimeLimit TimeLimit=02:00:00 Restarts=1")
-    site.app(role("main", "echo up; exec sleep 1000"), requeue=True)
-    process = site.started()
-    process.terminate()
-    process.wait(END_S)
-    assert (site.outcome()["state"], site.outcome()["message"]) == ("cancelled", "cancelled")
 
 
 @pytest.mark.slow
@@ -207,23 +196,6 @@ def test_a_replica_that_slurm_ended_first_is_cancelled_with_its_job(site: Site) 
     process.wait(END_S)
     assert states(site.outcome()) == ["main/0 cancelled 143 cancelled"]
     assert site.outcome()["state"] == "cancelled"
-
-
-@pytest.mark.slow
-def test_a_job_that_is_requeued_has_no_outcome_and_goes_on(site: Site) -> None:
-    site.scontrol(f"{OURS} JobState=COMPLETING Reason=None Restarts=1")
-    (site.dir / "secrets").write_text(json.dumps({"main": {"TOKEN": "hidden"}}))
-    site.app(
-        role("main", 'echo "up $LAUNCHER_RESTART $TOKEN"; test $LAUNCHER_RESTART = 1 || exec sleep 1000')
-    )
-    process = site.started(line=b"up 0 hidden\n")
-    process.terminate()
-    assert process.wait(END_S) == 1
-    assert not (site.dir / "outcome").exists()
-    assert site.run(SLURM_RESTART_COUNT="1")["state"] == "succeeded"
-    assert site.log("main") == b"up 0 hidden\nup 1 hidden\n"
-    assert site.outcome()["restarts"] == 1
-    assert not (site.dir / "secrets").exists()
 
 
 def cut_off(site: Site, *events: dict[str, Any]) -> dict[str, Any]:
@@ -241,16 +213,21 @@ SPAWN: dict[str, Any] = {"e": "spawn", "role": "main", "k": 0}
 EXIT: dict[str, Any] = {"e": "exit", "role": "main", "k": 0}
 
 
+STOPPING = {"e": "stopping", "why": "peer", "state": "failed", "message": "main/0 failed", "code": 3}
+
+
+RESTARTING = [{**EXIT, "code": 3}, {**EXIT, "e": "restart", "scope": "app", "n": 1}]
+
+
 def test_an_end_that_was_decided_before_the_job_was_requeued_counts(site: Site) -> None:
-    stopping = {"e": "stopping", "why": "peer", "state": "failed", "message": "main/0 failed", "code": 3}
-    found = cut_off(site, SPAWN, stopping)
+    found = cut_off(site, SPAWN, STOPPING)
     assert (found["state"], found["message"], found["code"]) == ("failed", "main/0 failed", 3)
-    assert [each["e"] for each in site.events()[-2:]] == ["stopping", "ended"]
+    assert not (site.dir / "logs/main/0.log").exists()
 
 
 @pytest.mark.slow
 def test_a_run_that_was_cut_off_begins_anew_with_all_its_retries(site: Site) -> None:
-    found = cut_off(site, SPAWN, {**EXIT, "code": 3}, {**EXIT, "e": "restart", "scope": "app", "n": 1})
+    found = cut_off(site, SPAWN, *RESTARTING)
     assert (found["state"], found["restarts"], site.log("main")) == ("succeeded", 2, b"up\n")
 
 
@@ -327,36 +304,21 @@ def test_a_step_that_slurm_ends_before_replicas_report_has_the_end_of_its_job(si
 
 
 @pytest.mark.slow
-def test_slurm_is_asked_again_why_it_ends_a_job(site: Site) -> None:
-    asked, answer = (
-        site.shared / "asked",
-        f"{OURS} JobState=COMPLETING Reason=TimeLimit TimeLimit=02:00:00",
-    )
-    site.program("scontrol", f"#!/bin/sh\n[ -e {asked} ] || {{ touch {asked}; exit 1; }}\necho '{answer}'\n")
-    site.app(role("main", "echo up; exec sleep 1000"))
+@pytest.mark.parametrize(
+    ("on_term", "own_s", "given", "code"),
+    [
+        pytest.param("", 1000.0, (None, 0.1), 137, id="a second one shortens it"),
+        pytest.param("sleep 0.5; exit 7", 0.0, (60.0,), 7, id="the first one may lengthen it"),
+    ],
+)
+def test_a_cancellation_sets_the_grace_period_of_its_app(site, on_term, own_s, given, code):
+    site.app(role("main", STUBBORN.replace("''", f"'{on_term}'")), grace_s=own_s)
     process = site.started()
-    process.terminate()
-    assert process.wait(END_S) == 1
-    assert site.outcome()["message"] == "timed out after 2 h"
-
-
-@pytest.mark.slow
-def test_a_second_cancellation_shortens_the_grace_period(site: Site) -> None:
-    site.app(role("main", "trap '' TERM; echo up; while :; do sleep 0.1; done"), grace_s=1000.0)
-    process = site.started()
-    for grace_s in (None, 0.1):
+    for grace_s in given:
         site.cancel(process, grace_s)
+        until(lambda: site.events("stopping"))
     assert process.wait(END_S) == 1
-    assert states(site.outcome()) == ["main/0 cancelled 137 cancelled"]
-
-
-@pytest.mark.slow
-def test_a_cancellation_may_give_more_time_than_the_app_has(site: Site) -> None:
-    site.app(role("main", "trap 'sleep 0.5; exit 7' TERM; echo up; while :; do sleep 0.1; done"), grace_s=0.0)
-    process = site.started()
-    site.cancel(process, 60.0)
-    assert process.wait(END_S) == 1
-    assert states(site.outcome()) == ["main/0 cancelled 7 cancelled"]
+    assert states(site.outcome()) == [f"main/0 cancelled {code} cancelled"]
 
 
 @pytest.mark.slow
@@ -524,35 +486,16 @@ def test_an_app_whose_step_cannot_be_made_ends_at_its_timeout(site: Site) -> Non
 # -- full disks --------------------------------------------------------------------------------------------
 
 
-def _on_small_disk(code: str, folder: Path) -> str:
-    """Return the output of Python code that gets a folder, which is a file system of 1 MiB."""
-    mount = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size=1m none "$2" && exec "$0" -c "$1" "$2"']
-    argv = [*mount, sys.executable, "import json\n" + textwrap.dedent(code), str(folder)]
-    ran = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)
-    if "unshare" in ran.stderr or "mount" in ran.stderr:
-        pytest.skip(ran.stderr)
-    assert ran.stdout, ran.stderr
-    return ran.stdout
-
-
 @pytest.mark.slow
 def test_a_folder_without_room_for_the_start_of_its_app_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
     code = """
-        import sys
-        from pathlib import Path
-        from tests.unit.slurm.site import Site, role
-        site = Site(Path(sys.argv[1]))
+        site = Site(folder)
         site.app(role("main", "true"))
-        with open(site.shared / "fill", "wb", buffering=0) as file:
-            try:
-                while file.write(bytes(4096)):
-                    pass
-            except OSError:
-                pass
+        fill(site.shared / "fill")
         print(json.dumps([site.start().wait(60), sorted(each.name for each in site.dir.iterdir())]))
         site.close()
     """
-    code_of_job, names = json.loads(_on_small_disk(code, tmp_path))
+    code_of_job, names = json.loads(on_small_disk(tmp_path, "1m", code))
     assert code_of_job == NO_ROOM
     assert names == ["app.json", "app.zip", "id", "job", "slurm.out"]
 
@@ -561,38 +504,29 @@ def test_a_folder_without_room_for_the_start_of_its_app_has_an_exit_code_of_its_
 def test_a_full_disk_loses_output_but_no_exit_code(tmp_path: Path) -> None:
     """The folder of the app is a file system of its own that its replicas fill."""
     code = """
-        import sys
-        from pathlib import Path
-        from tests.unit.slurm.site import Site, role
-        site = Site(Path(sys.argv[1]))
+        site = Site(folder)
         site.app(role("main", "head -c 3000000 /dev/zero; exit 3"))
         print(json.dumps(site.run()))
         site.close()
     """
-    outcome = json.loads(_on_small_disk(code, tmp_path))
+    outcome = json.loads(on_small_disk(tmp_path, "1m", code))
     assert (outcome["state"], outcome["code"]) == ("failed", 3)
     assert states(outcome) == ["main/0 failed 3"]
     assert outcome["warnings"] == ["log output was lost: main/0: No space left on device"]
 
 
 CLOCK = """
-def shift(real, by):
-    return lambda: real() + (by if os.path.exists({path!r}) else 0)
-time.time = shift(time.time, {by})
+def shift(real):
+    return lambda: real() + (3600 if os.path.exists({path!r}) else 0)
+time.time = shift(time.time)
 """
-"""Python text of a conductor whose clock is set as soon as there is a file."""
-
-
-def set_clock(site: Site, by: int) -> Path:
-    """Give the conductor a clock; return the file that sets it ahead by so many seconds."""
-    path = site.shared / "clock"
-    site.patch("conduct", "LOOK_S = ", f"{CLOCK.format(path=str(path), by=by)}LOOK_S = ")
-    return path
+"""Python text of a conductor whose clock is set ahead by an hour as soon as there is a file."""
 
 
 @pytest.mark.slow
 def test_an_app_does_not_time_out_because_the_clock_is_set_ahead(site: Site) -> None:
-    clock, go = set_clock(site, 3600), site.shared / "go"
+    clock, go = site.shared / "clock", site.shared / "go"
+    site.patch("conduct", "LOOK_S = ", f"{CLOCK.format(path=str(clock))}LOOK_S = ")
     wait = "until [ -e {} ]; do sleep 0.02; done"
     site.app(role("a", f"echo up; {wait.format(clock)}"), role("b", wait.format(go)), timeout_s=60)
     process = site.started("a")
@@ -601,16 +535,6 @@ def test_an_app_does_not_time_out_because_the_clock_is_set_ahead(site: Site) -> 
     go.touch()
     assert process.wait(END_S) == 0
     assert [round(event["by"]) for event in site.events("clock")] == [3600]
-
-
-@pytest.mark.slow
-def test_an_app_times_out_though_the_clock_is_set_back(site: Site) -> None:
-    clock = set_clock(site, -3600)
-    site.app(role("main", "echo up; exec sleep 1000"), timeout_s=3)
-    process = site.started()
-    clock.touch()
-    assert process.wait(END_S) == 1
-    assert site.outcome()["message"] == "timed out after 3 s"
 
 
 HOURS_S = 9000.0
@@ -626,30 +550,60 @@ class _Clock:
 
 time = _Clock()
 """
+METHOD = "    def {0}(self, *a): return _time.{0}(*a) + self._ahead()\n"
 
 
-def shift_clocks(site: Site, names: str) -> Path:
-    """Have these clocks of the conductor's loop be 2.5 h ahead once the returned file exists."""
-    shift, method = site.shared / "ahead", "    def {0}(self, *a): return _time.{0}(*a) + self._ahead()\n"
-    methods = "".join(method.format(name) for name in names.split())
-    site.patch("loop", "\nimport time\n", SHIM.format(methods, HOURS_S, shift))
-    return shift
+TICKS = "until [ -e done ]; do echo tick; sleep 0.02; done"
+PROBE = ["sh", "-c", 'test "$K" = 0 && test -e done']
+READY = {"main": {"ready": {"command": PROBE, "every": 0.05, "timeout": 600.0}}}
 
 
-def test_an_app_does_not_time_out_while_slurm_suspends_its_job(site: Site) -> None:
-    ahead, asked = shift_clocks(site, "time monotonic clock_gettime"), site.shared / "asked"
+def signalled(pids: list[int], number: int) -> None:
+    """Send a signal to wrappers; one that was about to be the command of a probe may have ended."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def ticked(site: Site) -> None:
+    """Wait until the wrapper has had a turn."""
+    size = len(site.log("main"))
+    until(lambda: len(site.log("main")) > size + len("tick\n"))
+
+
+@pytest.mark.parametrize(
+    ("grace_s", "code", "fields"),
+    [
+        pytest.param(None, 0, {"timeout_s": 600.0}, id="timeout"),
+        pytest.param(None, 0, {"order": READY}, id="probe"),
+        pytest.param(600.0, 7, {}, id="grace period"),
+    ],
+)
+def test_no_time_of_an_app_passes_while_slurm_suspends_its_job(site, grace_s, code, fields):
+    """Slurm signals all processes 2 s before it stops them."""
+    ahead, asked = site.shared / "ahead", site.shared / "asked"
+    methods = "".join(METHOD.format(name) for name in ("time", "monotonic", "clock_gettime"))
+    site.patch("loop", "\nimport time\n", SHIM.format(methods, HOURS_S, ahead))
     found = f"{OURS} JobState=RUNNING EndTime=2099-01-01T00:00:00"
     site.program("scontrol", f"#!/bin/sh\ntouch {asked}\necho '{found}'\n")
-    site.app(role("main", "echo up; until [ -e done ]; do sleep 0.02; done"), timeout_s=600.0)
-    process = site.started()
-    process.send_signal(signal.SIGTSTP)  # as Slurm does, before it stops all processes
+    site.app(role("main", f"trap 'touch termed; {TICKS}; exit 7' TERM; echo up; {TICKS}"), **fields)
+    process, folder = site.started(), site.dir / "workspace"
+    if grace_s is not None:
+        site.cancel(process, grace_s)
+        until((folder / "termed").exists)
+    pids = [process.pid, *site.pids("replica")]
+    signalled(pids, signal.SIGTSTP)
     process.send_signal(signal.SIGUSR1)  # asks Slurm, so that the conductor has taken both signals
     until(asked.exists)
-    ahead.touch()
-    process.send_signal(signal.SIGCONT)
+    ticked(site)
+    for number in (signal.SIGSTOP, signal.SIGCONT):
+        signalled(pids, number)
+        ahead.touch()
     until(lambda: site.events("clock"))
-    (site.dir / "workspace" / "done").touch()
-    assert process.wait(END_S) == 0
+    ticked(site)
+    (folder / "done").touch()
+    assert process.wait(END_S) == min(code, 1)
+    assert site.outcome()["replicas"][0]["code"] == code
     assert [round(each["by"]) for each in site.events("clock")] == [HOURS_S]
 
 

@@ -24,75 +24,56 @@ def test_options_have_the_names_of_torchx_and_of_other_schedulers():
     assert {"timeout_s", "grace_s", "workdir"} <= names
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("host", "-oProxyCommand=rm"),
-        ("host", "me@-oProxyCommand=rm"),
-        ("host", "login1 rm"),
-        ("host", "login1;rm"),
-        ("host", ""),
-        ("partition", "gpu\n#SBATCH --uid=0"),
-        ("comment", "one\ntwo"),
-        ("constraint", "a b"),
-        ("gres", "gpu:1\r"),
-        ("time", "tomorrow"),
-        ("time", "1:75"),
-        ("time", ""),
-        ("job_dir", "jobs"),
-        ("job_dir", "~other/jobs"),
-        ("job_dir", "$HOME/jobs"),
-        ("job_dir", "/jobs\n"),
-        ("workdir", "work"),
-        ("nodes", 0),
-        ("ntasks_per_node", 0),
-        ("on_preempted", "ignore"),
-    ],
-)
+WRONG = {
+    "host": ["-oProxyCommand=rm", "me@-oProxyCommand=rm", "login1 rm", "login1;rm", ""],
+    "partition": ["gpu\n#SBATCH --uid=0"],
+    "comment": ["one\ntwo"],
+    "constraint": ["a b"],
+    "gres": ["gpu:1\r"],
+    "time": ["tomorrow", "1:75", ""],
+    "job_dir": ["jobs", "~other/jobs", "$HOME/jobs", "/jobs\n"],
+    "workdir": ["work"],
+    "nodes": [0],
+    "ntasks_per_node": [0],
+    "on_preempted": ["ignore"],
+}
+RIGHT = {
+    "host": ["login1", "me@login-1.site.example", "fe80::1%eth0"],
+    "partition": ["gpu,cpu"],
+    "constraint": ["[a100*2&ib]"],
+    "comment": ['it\'s "mine" # 100 %'],
+    "job_dir": ["~", "~/my jobs", "/scratch/me"],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, each) for name in WRONG for each in WRONG[name]])
 def test_a_value_that_cannot_stand_in_a_script_or_a_call_is_refused(name, value):
     with pytest.raises(InvalidRunConfigException) as caught:
         options().resolve({name: value})
     assert caught.value.cfg_key == name
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("host", "login1"),
-        ("host", "me@login-1.site.example"),
-        ("host", "fe80::1%eth0"),
-        ("partition", "gpu,cpu"),
-        ("constraint", "[a100*2&ib]"),
-        ("comment", 'it\'s "mine" # 100 %'),
-        ("job_dir", "~"),
-        ("job_dir", "~/my jobs"),
-        ("job_dir", "/scratch/me"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value"), [(name, each) for name in RIGHT for each in RIGHT[name]])
 def test_option_values_that_sites_use_are_accepted(name, value):
     assert options().resolve({name: value})[name] == value
 
 
-@pytest.mark.parametrize(
-    ("time", "minutes"),
-    [
-        ("90", 90),
-        ("1:30", 2),
-        ("2:00:00", 120),
-        ("2:00:01", 121),
-        ("1-12", 2160),
-        ("1-12:30", 2190),
-        ("1-12:30:01", 2191),
-        ("2h", 120),
-        ("1h30m", 90),
-        ("1d", 1440),
-        ("INFINITE", None),
-        ("UNLIMITED", None),
-    ],
-)
-def test_a_time_is_read_as_slurm_reads_it_or_as_a_duration(time, minutes):
+MINUTES = {
+    "90": 90,
+    "1:30": 2,
+    "2:00:00": 120,
+    "2:00:01": 121,
+    "1-12": 2160,
+    "1-12:30": 2190,
+    "1-12:30:01": 2191,
+}
+MINUTES |= {"2h": 120, "1h30m": 90, "1d": 1440}
+
+
+@pytest.mark.parametrize("time", [*MINUTES, "INFINITE", "UNLIMITED"])
+def test_a_time_is_read_as_slurm_reads_it_or_as_a_duration(time):
     assert options().resolve({"time": time})["time"] == time
-    assert minutes_of(time) == minutes
+    assert minutes_of(time) == MINUTES.get(time)
 
 
 def test_the_time_option_takes_minutes_as_a_number(tmp_path):
@@ -109,12 +90,8 @@ def test_the_time_option_takes_minutes_as_a_number(tmp_path):
 
 
 def test_minutes_are_written_as_days_and_a_clock():
-    assert [slurm_time(each) for each in (1, 90, 1440, 2970)] == [
-        "00:01:00",
-        "01:30:00",
-        "1-00:00:00",
-        "2-01:30:00",
-    ]
+    written = {1: "00:01:00", 90: "01:30:00", 1440: "1-00:00:00", 2970: "2-01:30:00"}
+    assert {minutes: slurm_time(minutes) for minutes in written} == written
 
 
 def test_every_refused_option_is_an_option_of_sbatch():

@@ -24,19 +24,7 @@ def one(site: Site, script: str, **fields: Any) -> dict[str, Any]:
     return dict(replica)
 
 
-def output(site: Site, stream: str = "stdout") -> bytes:
-    return b"".join(data for kind, data in site.parts("main") if kind == stream)
-
-
 # -- output ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_much_output_arrives_whole(site: Site) -> None:
-    program = "import os\nfor n in range(20): os.write(1 + n % 2, bytes([65 + n]) * 1_500_000)"
-    one(site, "", argv=[sys.executable, "-c", program])
-    for stream, first in (("stdout", 0), ("stderr", 1)):
-        assert output(site, stream) == b"".join(bytes([65 + n]) * 1_500_000 for n in range(first, 20, 2))
 
 
 @pytest.mark.slow
@@ -196,12 +184,6 @@ def test_a_port_of_another_process_is_refused(site: Site) -> None:
         found = served(site, {"port": port}, "exec sleep 1000")
     why = f"port {port} is in use by another process, so its probe would find that one"
     assert found["message"] == f"server/0 could not be started on {HOST}: {why}"
-
-
-@pytest.mark.slow
-def test_a_command_is_probed_with_the_variables_of_the_replica(site: Site) -> None:
-    probe = {"command": ["sh", "-c", 'test "$K" = 0 && test -e up']}
-    assert served(site, probe, "sleep 0.2; touch up; exec sleep 1000")["state"] == "succeeded"
 
 
 # -- a busy one --------------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from launcher.apply.events import Outcome, Watching
 from launcher.errors import SchedulerError
 from launcher.schedulers import get_scheduler
 from launcher.schedulers.slurm import known
-from launcher.schedulers.slurm.apps import SlurmApps
-from launcher.schedulers.slurm.clusters import Clusters, Waiter, seen
+from launcher.schedulers.slurm.apps import SlurmApps, Stops
+from launcher.schedulers.slurm.clusters import Clusters, Waiter
 from launcher.schedulers.slurm.submit import SlurmReservation
 from launcher.specs.app import AppDef, Role
 from launcher.specs.jobkey import JobKey
@@ -146,10 +146,10 @@ def test_a_wait_for_an_app_that_is_gone_ends():
 def test_an_error_of_the_request_reaches_every_thread():
     cluster = FakeCluster({"train-1-x": live()})
 
-    def fail(*_):
+    def fail(*_, **__):
         raise SchedulerError("cannot reach login1")
 
-    cluster.call = fail
+    cluster.ask = fail
     for _ in range(2):
         with pytest.raises(SchedulerError, match="login1"):
             Waiter(cluster).until_end("train-1-x")
@@ -188,16 +188,6 @@ def test_a_plan_needs_only_the_clusters_that_its_jobs_go_to(clusters):
     clusters.expect(("far", "~"))
     with pytest.raises(SchedulerError, match="cannot reach far"):
         SlurmApps(clusters).observe([])
-
-
-def test_many_apps_take_one_request_to_each_cluster(clusters):
-    near = clusters.at(("near", "~"))
-    near.apps = {f"train-{k}-x": ended(f"train-{k}-x") for k in range(100)}
-    for app_id in near.apps:
-        known.remember([AppRecord("slurm", "p", app_id, name="n", created_at=1.0)], near.place)
-    for cluster, ids in clusters.of_apps([*near.apps]):
-        assert len(seen(cluster, app_ids=ids, ended=True)) == 100
-    assert len(near.calls) == 1
 
 
 def test_finding_attempts_asks_slurm_nothing(scheduler):
@@ -269,6 +259,29 @@ def test_recording_the_ends_of_many_live_apps_takes_one_request(scheduler, launc
     cluster.apps["train-0-x"] = ended("train-0-x")
     scheduler.attempt("train-0-x")
     assert len(cluster.calls) == 2
+
+
+def test_a_grace_period_stands_still_while_slurm_suspends_the_job(monkeypatch):
+    clock = [0.0]
+
+    def sleep(seconds):
+        clock[0] += seconds
+
+    times = SimpleNamespace(monotonic=lambda: clock[0], time=lambda: clock[0], sleep=sleep)
+    monkeypatch.setattr("launcher.schedulers.slurm.apps.time", times)
+
+    class Suspended(FakeCluster):
+        def _answer(self, op):
+            state = "SUSPENDED" if clock[0] < 200 else "RUNNING"
+            facts = live() if clock[0] < 220 else ended()
+            self.apps = {
+                "train-1-x": {**facts, "queue": [{"job": "1", "state": state}] if clock[0] < 220 else []}
+            }
+            return super()._answer(op)
+
+    cluster = Suspended({})
+    assert list(Stops(cluster, 1.0, False, print).all({"train-1-x": live()})) == [("train-1-x", None)]
+    assert [op["op"] for op in cluster.calls if op["op"] == "cancel"] == ["cancel"]
 
 
 @pytest.mark.parametrize(

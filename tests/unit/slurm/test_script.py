@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.slurm.request import SlurmRequest, array_script, sbatch_word
+from launcher.schedulers.slurm.request import SlurmRequest, array_script
 from tests.unit.slurm.requests import request_of, role, sbatch_lines
 
 HOSTILE = [
@@ -116,22 +116,8 @@ def test_hostile_commands_appear_only_in_comments(tmp_path):
     assert run(request, tmp_path)[0] == 0
 
 
-def test_replicas_inherit_variables_that_setup_lines_export(tmp_path):
-    setup = ["export SITE='two words'", "if true; then", "  export MORE=${HOME##*/}", "fi"]
-    _, _, env, _ = run(request_of(role(), setup=setup), tmp_path)
-    assert env["SITE"] == "two words"
-    assert env["MORE"] == "home"
-
-
 def test_a_setup_line_is_no_place_for_macros():
     assert 'echo "$<app_id> ${app_id}"' in request_of(role(), setup=['echo "$<app_id> ${app_id}"']).script
-
-
-def test_a_setup_line_that_fails_ends_the_job_and_is_named(tmp_path):
-    _, argv, _, _ = run(request_of(role(), setup=["true", "no-such-program 'a b'", "touch made"]), tmp_path)
-    where = f"{tmp_path}/home/.launcher/slurm/apps/a-1-x"
-    program = f"{tmp_path}/home/.launcher/slurm/programs/p.zip"
-    assert argv[2:] == [program, "conduct", where, "127", "no-such-program 'a b'"]
 
 
 def test_a_function_that_fails_ends_the_job_as_well(tmp_path):
@@ -156,23 +142,6 @@ def test_setup_lines_come_after_a_command_so_that_sbatch_reads_none_of_them():
     first_command = next(k for k, line in enumerate(lines) if line and not line.startswith("#"))
     assert first_command < lines.index("echo x")
     assert not any(line.startswith("#SBATCH") for line in lines[first_command:])
-
-
-@pytest.mark.parametrize(
-    ("value", "word"),
-    [
-        ("", "k"),
-        ("a100&ib", "k=a100&ib"),
-        ("two words", 'k="two words"'),
-        ("it's", 'k="it\'s"'),
-        ('"', 'k="\\""'),
-        ("\\", 'k="\\\\"'),
-        ("#", 'k="#"'),
-        ("$HOME", "k=$HOME"),
-    ],
-)
-def test_a_value_is_quoted_as_sbatch_reads_it(value, word):
-    assert sbatch_word("k", value) == word
 
 
 def test_values_of_sbatch_options_are_text():

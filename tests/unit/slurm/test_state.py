@@ -1,6 +1,20 @@
-"""The state of an app from the facts that the agent gathers."""
+"""The state of an app from the facts that the agent gathers.
 
+Facts of a released app in words, separated by `; `::
+
+    PENDING Priority      a row of squeue: state and reason; `held PENDING …`: its priority is 0
+    started               its script has run, since second 3
+    needs a-1-x=failed …  the needs of its job and their ends, "" for none yet
+    gone                  two looks at the queue did not find the job; Slurm knows nothing of it
+    gone FAILED exit=0:9  Slurm knows its end, from second 60 to 120 on node n3; these fields differ
+    asked by ada          a client has asked its conductor for the end
+    cancelled by ada      a client has cancelled it before its start; so may `withdrawn`
+    outcome {…}           the outcome on record
+"""
+
+import json
 import time
+from typing import Any
 
 import pytest
 
@@ -19,8 +33,12 @@ from launcher.schedulers.slurm.state import (
 )
 from launcher.specs.attempt import Attempt, StoodOn
 from launcher.specs.jobkey import JobKey
+from tests.holding.histories import created, fact
 
-PREPARE = StoodOn("prepare", 1, 1, "prepare-1-x", "slurm")
+NEEDS = (
+    StoodOn("Data_set.v2", 3, 3, "vision-3-odx2y", "slurm"),
+    StoodOn("prepare", 1, 1, "prepare-1-x", "slurm"),
+)
 ATTEMPT = Attempt(
     key=JobKey("p", "default", "train"),
     number=2,
@@ -28,446 +46,325 @@ ATTEMPT = Attempt(
     scheduler="slurm",
     digest="d",
     document={"roles": [{"name": "a", "num_replicas": 2}, {"name": "b"}]},
-    needs=(PREPARE,),
+    needs=NEEDS,
     created_at=1.5,
 )
 NOWHERE = {"host": "elsewhere", "boot": "b", "pid": 1, "start": 1, "user": "u", "home": "/h", "nonce": "n"}
+END = {"exit": "0:0", "reason": "None", "start": 60.0, "end": 120.0, "nodes": "n3"}
 
 
-def here(**changes):
+def facts(**fields: Any) -> dict[str, Any]:
+    """Return the facts of an app that was reserved."""
+    empty = dict.fromkeys(("owner", "created", "job", "submitted", "started", "cancel", "outcome", "ended"))
+    folder = {"attempt": ATTEMPT.to_json(), "folder": "/j/apps/train-2-x"}
+    return {**folder, **empty, "queue": [], "needs": {}, "vanished": False, **fields}
+
+
+def of(text: str, **fields: Any) -> dict[str, Any]:
+    """Return the facts of a released app, from words as above."""
+    found = facts(created=1.0, job="12", submitted=2.0)
+    for word, _, rest in (each.partition(" ") for each in text.split("; ") if each):
+        if word == "started":
+            found["started"] = {"job": "12", "at": 3.0}
+        elif word in ("cancelled", "withdrawn"):
+            found["started"] = {word: True, "at": 5.0, **({"message": f"{word} {rest}"} if rest else {})}
+        elif word == "asked":
+            found["cancel"] = {"message": f"cancelled {rest}"}
+        elif word == "needs":
+            found["needs"] = dict(each.split("=") for each in rest.split())
+        elif word == "outcome":
+            found["outcome"] = json.loads(rest)
+        elif word == "gone":
+            found |= {"vanished": True, "ended": end(rest) if rest else None}
+        else:
+            state, _, reason = (rest if word == "held" else f"{word} {rest}").partition(" ")
+            found["queue"].append(row(state, reason, held=word == "held"))
+    return {**found, **fields}
+
+
+def end(text: str) -> dict[str, Any]:
+    words = text.split()
+    given: dict[str, Any] = dict(each.split("=") for each in words if "=" in each)
+    times = {name: float(given[name] or 0) or None for name in ("start", "end") if name in given}
+    return {**END, "state": " ".join(each for each in words if "=" not in each), **given, **times}
+
+
+def row(state: str, reason: str = "", held: bool = False, start_at: float | None = None) -> dict[str, Any]:
+    start_at = 1e9 if held else start_at
+    about = {"job": "12", "state": state, "reason": reason, "held": held}
+    return {**about, "submitted_at": 1.0, "start_at": start_at}
+
+
+def cases(text: str) -> list[Any]:
+    """Return the rows of a table, split at `|`; the facts of a row are its id."""
+    rows = [[each.strip() for each in line.split("|")] for line in text.strip().splitlines()]
+    return [pytest.param(*row, id=row[0] or "nothing") for row in rows]
+
+
+def shown(found: dict[str, Any]) -> str:
+    """Return state, exit code and message of an app."""
+    record = seen_app(found).record
+    code = "" if record.exit_code is None else f" {record.exit_code}"
+    return f"{record.state}{code}: {record.message}".strip()
+
+
+# -- submissions -------------------------------------------------------------------------------------------
+
+
+def here(**changes: Any) -> dict[str, Any]:
     made = owner.this_process()
     fields = {name: getattr(made, name) for name in ("host", "boot", "pid", "start", "user", "home")}
     return {**fields, "nonce": "n", "at": time.time(), **changes}
 
 
-def facts(**fields):
-    empty = dict.fromkeys(("owner", "created", "job", "submitted", "started", "cancel", "outcome", "ended"))
-    return {
-        "attempt": ATTEMPT.to_json(),
-        "folder": "/j/apps/train-2-x",
-        **empty,
-        "queue": [],
-        "needs": {},
-        "vanished": False,
-        **fields,
-    }
-
-
-def submitted(**fields):
-    return facts(**{"created": 1.0, "job": "12", "submitted": 2.0, **fields})
-
-
-def row(state="PENDING", reason="Priority", **fields):
-    return {"job": "12", "state": state, "reason": reason, "submitted_at": 1.0, "start_at": None, **fields}
-
-
-def seen(found, **how):
-    record = seen_app(found, **how).record
-    return record.state, record.message
-
-
-def test_a_submission_is_reserved_and_then_created_while_its_client_lives():
-    assert seen(facts(owner=here())) == ("reserved", "")
-    assert seen(facts(owner=here(), created=1.0)) == ("created", "")
-    assert seen_app(facts(owner=here())).owner == str(owner.this_process())
-
-
-@pytest.mark.parametrize("ahead_s", [-7200, 0, 7200])
-def test_a_client_elsewhere_is_judged_by_its_last_act_and_not_by_its_clock(ahead_s):
-    client = {**NOWHERE, "at": time.time() + ahead_s}
-    assert seen_app(facts(owner={**client, "quiet_s": 5.0})).owner == "pid 1 on elsewhere"
-    assert seen_app(facts(owner={**client, "quiet_s": owner.PATIENCE_S + 1})).owner == ""
-
-
-@pytest.mark.parametrize("created", [None, 1.0])
-def test_without_a_living_client_a_submission_is_unfinished(created):
-    for client in (None, here(pid=1 << 30)):
-        app = seen_app(facts(owner=client, created=created))
-        assert (app.record.state, app.owner) == ("reserved", "")
-
-
-def test_a_client_on_another_machine_counts_as_dead_after_ten_silent_minutes_or_when_the_user_says_so():
-    found = facts(owner={**NOWHERE, "at": 1000.0})
-    assert seen_app(found, now=1500.0).owner == "pid 1 on elsewhere"
-    assert seen_app(found, now=1700.0).owner == ""
-    assert seen_app(found, now=1500.0, take_over=True).owner == ""
-
-
-HAS_NODES = ("RUNNING", "COMPLETING", "CONFIGURING")
-WAITS = "waits in Slurm's queue"
-HELD = "`scontrol release 12` lets it start"
-RAN = {"job": "12", "at": 3.0}
-TWO_NEEDS = {"prepare-1-x": "", "other-1-x": "succeeded"}
-NAMED = [["Data_set.v2", 3, 3, "vision-3-odx2y", "slurm"]]
-
-
 @pytest.mark.parametrize(
-    ("found", "state", "message"),
+    ("client", "how", "is_alive"),
     [
-        (submitted(queue=[row()]), "queued", f"{WAITS}: Priority"),
-        (submitted(queue=[row(reason="None")]), "queued", WAITS),
-        *(
-            (
-                submitted(queue=[row(reason=each, held=True, start_at=1e9)]),
-                "queued",
-                f"{WAITS}{why}; {HELD}",
-            )
-            for each, why in [
-                ("JobHeldUser", ": JobHeldUser"),
-                ("JobHeldAdmin", ": JobHeldAdmin"),
-                ("Reservation brief was deleted", ": Reservation brief was deleted"),
-                ("None", ""),
-            ]
-        ),
-        (submitted(queue=[row(reason="Dependency")], needs=TWO_NEEDS), "waiting", "waits for prepare"),
-        (
-            submitted(
-                attempt={**ATTEMPT.to_json(), "needs": NAMED},
-                needs={"vision-3-odx2y": "", "prepare-1-x": ""},
-            ),
-            "waiting",
-            "waits for Data_set.v2, prepare",
-        ),
-        (
-            submitted(queue=[row(reason="BeginTime")], started=RAN),
-            "queued",
-            f"Slurm runs it again: {WAITS}: BeginTime",
-        ),
-        # a controller that was killed comes back with its state of some seconds before
-        (submitted(queue=[row(reason="JobHeldUser")], started=RAN, vanished=True), "lost", RUN_AGAIN),
-        # one empty answer of squeue ends nothing
-        (submitted(), "queued", WAITS),
-        (submitted(started=RAN), "running", ""),
-        (submitted(needs={"prepare-1-x": ""}), "waiting", "waits for prepare"),
-        *((submitted(queue=[row(state)], started=RAN), "running", "") for state in HAS_NODES),
-        (submitted(queue=[row("SUSPENDED")]), "running", "suspended in Slurm"),
-        (
-            submitted(started=RAN, queue=[row("SUSPENDED", held=True)]),
-            "running",
-            "suspended in Slurm; `scontrol resume 12` lets it go on",
-        ),
-        (
-            submitted(vanished=True, ended={"state": "FAILED", "exit": "28:0"}),
-            "failed",
-            "there was no room in /j/apps/train-2-x: a full disk, or a quota",
-        ),
+        ({}, {}, True),
+        ({"pid": 1 << 30}, {}, False),
+        (None, {}, False),
+        ({**NOWHERE, "at": 0.0, "quiet_s": 5.0}, {}, True),
+        ({**NOWHERE, "at": 4e9, "quiet_s": 5.0}, {}, True),
+        ({**NOWHERE, "at": 4e9, "quiet_s": owner.PATIENCE_S + 1}, {}, False),
+        ({**NOWHERE, "at": 1000.0}, {"now": 1500.0}, True),
+        ({**NOWHERE, "at": 1000.0}, {"now": 1700.0}, False),
+        ({**NOWHERE, "at": 1000.0}, {"now": 1500.0, "take_over": True}, False),
     ],
 )
-def test_the_state_of_an_app_and_its_message_follow_from_its_files_and_its_rows(found, state, message):
-    assert seen(found) == (state, message)
-    app = seen_app(found)
-    assert app.owner == ("Slurm job 12" if state in ("queued", "waiting") else "")
-    assert app.record.started_at == (3.0 if state in ("running", "lost") and found["started"] else None)
+def test_a_submission_is_unfinished_without_a_living_client(client, how, is_alive):
+    """A client on another machine counts as dead after ten silent minutes, or when the user says so."""
+    for made in (None, 1.0):
+        app = seen_app(facts(owner=None if client is None else here(**client), created=made), **how)
+        name = "pid 1 on elsewhere" if client else str(owner.this_process())
+        assert app.owner == (name if is_alive else "")
+        assert app.record.state == ("created" if made and is_alive else "reserved")
 
 
-def test_the_outcome_on_record_counts_whatever_slurm_says():
-    outcome = {"state": "failed", "message": "a/0 exited with 3", "exit_code": 3, "started_at": 3.0}
-    outcome |= {"ended_at": 4.0, "restarts": 2, "replicas": []}
-    found = submitted(outcome=outcome, queue=[row("RUNNING")], vanished=True)
-    record = seen_app(found).record
-    assert (record.state, record.message, record.exit_code) == ("failed", "a/0 exited with 3", 3)
-    assert (record.started_at, record.ended_at, record.num_restarts) == (3.0, 4.0, 2)
-    assert not is_new_end(found)
+# -- states and ends ---------------------------------------------------------------------------------------
+
+WAITS, HELD = "waits in Slurm's queue", "`scontrol release 12` lets it start"
+NEVER = "reason=DependencyNeverSatisfied"
+NO_ROOM = "there was no room in /j/apps/train-2-x: a full disk, or a quota"
+FULL = "/j/apps/train-2-x/slurm.out: is its disk full, or is it not shared?"
+STATES = f"""
+PENDING Priority                             | queued: {WAITS}: Priority
+PENDING None                                 | queued: {WAITS}
+held PENDING JobHeldUser                     | queued: {WAITS}: JobHeldUser; {HELD}
+held PENDING Reservation brief was deleted   | queued: {WAITS}: Reservation brief was deleted; {HELD}
+held PENDING None                            | queued: {WAITS}; {HELD}
+PENDING Dependency; needs prepare-1-x= other-1-x=succeeded | waiting: waits for prepare
+needs vision-3-odx2y= prepare-1-x=           | waiting: waits for Data_set.v2, prepare
+started; PENDING BeginTime                   | queued: Slurm runs it again: {WAITS}: BeginTime
+                                             | queued: {WAITS}
+started                                      | running:
+started; RUNNING                             | running:
+started; COMPLETING                          | running:
+CONFIGURING                                  | running:
+SUSPENDED                                    | running: suspended in Slurm
+started; held SUSPENDED                      | running: suspended in Slurm; `scontrol resume 12` lets it go on
+"""
+ENDS = f"""
+started; held PENDING JobHeldUser; gone              | lost: {RUN_AGAIN}
+started; gone TIMEOUT                                | failed: timed out after 1 min
+started; gone TIMEOUT end=7261                      | failed: timed out after 2 h
+started; gone TIMEOUT end=119                       | failed: timed out after 59 s
+started; gone TIMEOUT end=5460                      | failed: timed out after 90 min
+started; gone TIMEOUT end=3660                      | failed: timed out after 1 h
+started; gone TIMEOUT start=                        | failed: timed out
+started; gone TIMEOUT end=                          | failed: timed out
+started; gone DEADLINE end=90                       | failed: timed out after 30 s
+started; gone NODE_FAIL                              | failed: node n3 failed
+started; gone NODE_FAIL nodes=n1,n2                  | failed: one of its nodes failed: n1,n2
+started; gone NODE_FAIL nodes=n[1-3]                | failed: one of its nodes failed: n[1-3]
+started; gone NODE_FAIL nodes=                      | failed: a node failed
+started; gone OUT_OF_MEMORY                          | failed 137: killed: out of memory
+started; gone PREEMPTED                              | failed: was preempted
+started; gone CANCELLED by 1000                      | cancelled: cancelled in Slurm
+started; gone CANCELLED+                             | cancelled: cancelled in Slurm
+started; gone FAILED exit=0:9                       | failed 137: killed by signal 9
+started; gone FAILED exit=3:0                       | failed 3: its batch script exited with 3
+started; gone FAILED exit=28:0                      | failed 28: its batch script exited with 28
+started; gone FAILED reason=NonZeroExitCode         | failed: Slurm could not run it: NonZeroExitCode
+started; gone BOOT_FAIL                              | failed: failed in Slurm
+started; gone BOOT_FAIL reason=                     | failed: failed in Slurm
+started; gone FAILED exit=                          | failed: failed in Slurm
+started; gone FAILED exit=0:53 reason=JobLaunchFailure | failed: the node cannot open {FULL}
+started; gone COMPLETED                              | lost: {LEFT}; Slurm knows it as COMPLETED
+started; gone                                        | lost: {LEFT}
+gone FAILED exit=28:0                               | failed: {NO_ROOM}
+gone                                                 | lost: {LEFT_UNSTARTED}
+gone; asked by ada@laptop                            | cancelled: cancelled by ada@laptop
+started; asked by ada; gone FAILED                   | cancelled: cancelled by ada
+cancelled by ada; gone                               | cancelled: cancelled by ada
+cancelled by ada; PENDING Priority                   | cancelled: cancelled by ada
+cancelled; gone                                      | cancelled: cancelled
+withdrawn; gone                                      | skipped: withdrawn
+gone CANCELLED                                       | cancelled: cancelled in Slurm
+gone CANCELLED; needs prepare-1-x=failed             | skipped: prepare failed
+gone CANCELLED; needs prepare-1-x=cancelled          | skipped: prepare was cancelled
+gone CANCELLED; needs prepare-1-x=removed            | skipped: prepare was removed
+gone; needs prepare-1-x=failed data-1-y=lost         | skipped: prepare failed, data was lost
+gone; needs prepare-1-x=succeeded x-1-y=             | lost: {LEFT_UNSTARTED}
+gone CANCELLED {NEVER}; needs prepare-1-x= | skipped: a job that it needs did not succeed
+started; gone; needs prepare-1-x=failed              | lost: {LEFT}
+"""
 
 
-def ended(state, **fields):
-    made = {"state": state, "exit": "0:0", "reason": "None", "start": 60.0, "end": 120.0, "nodes": "n3"}
-    found = submitted(started={"job": "12", "at": 61.0}, vanished=True, ended={**made, **fields})
-    (outcome,) = new_ends({"train-2-x": found}).values()
-    assert is_new_end(found)
-    return outcome["state"], outcome["message"], outcome["exit_code"]
+@pytest.mark.parametrize(("text", "state"), cases(STATES))
+def test_the_state_of_a_live_app_follows_from_its_files_and_its_rows(text, state):
+    assert shown(of(text)) == state
+    assert seen_app(of(text)).owner == ("" if state.startswith("running") else "Slurm job 12")
+    assert not is_new_end(of(text))
 
 
-@pytest.mark.parametrize(
-    ("state", "fields", "found"),
-    [
-        ("TIMEOUT", {}, ("failed", "timed out after 1 min", None)),
-        ("TIMEOUT", {"end": 7261.0}, ("failed", "timed out after 2 h", None)),
-        ("TIMEOUT", {"start": None}, ("failed", "timed out", None)),
-        ("DEADLINE", {"end": 90.0}, ("failed", "timed out after 30 s", None)),
-        ("NODE_FAIL", {}, ("failed", "node n3 failed", None)),
-        ("NODE_FAIL", {"nodes": "n[1-3]"}, ("failed", "one of its nodes failed: n[1-3]", None)),
-        ("NODE_FAIL", {"nodes": ""}, ("failed", "a node failed", None)),
-        ("OUT_OF_MEMORY", {}, ("failed", "killed: out of memory", 137)),
-        ("PREEMPTED", {}, ("failed", "was preempted", None)),
-        ("CANCELLED", {}, ("cancelled", "cancelled in Slurm", None)),
-        ("CANCELLED by 1000", {}, ("cancelled", "cancelled in Slurm", None)),
-        ("FAILED", {"exit": "0:9"}, ("failed", "killed by signal 9", 137)),
-        ("FAILED", {"exit": "3:0"}, ("failed", "its batch script exited with 3", 3)),
-        (
-            "FAILED",
-            {"reason": "NonZeroExitCode"},
-            ("failed", "Slurm could not run it: NonZeroExitCode", None),
-        ),
-        ("BOOT_FAIL", {}, ("failed", "failed in Slurm", None)),
-        ("BOOT_FAIL", {"reason": ""}, ("failed", "failed in Slurm", None)),
-        ("FAILED", {"exit": ""}, ("failed", "failed in Slurm", None)),
-        (
-            "FAILED",
-            {"exit": "0:53", "reason": "JobLaunchFailure"},
-            (
-                "failed",
-                "the node cannot open /j/apps/train-2-x/slurm.out: is its disk full, or is it not shared?",
-                None,
-            ),
-        ),
-        ("FAILED", {"exit": "28:0"}, ("failed", "its batch script exited with 28", 28)),
-        ("CANCELLED+", {}, ("cancelled", "cancelled in Slurm", None)),
-        ("TIMEOUT", {"end": 119.0}, ("failed", "timed out after 59 s", None)),
-        ("TIMEOUT", {"end": 5460.0}, ("failed", "timed out after 90 min", None)),
-        ("TIMEOUT", {"end": 3660.0}, ("failed", "timed out after 1 h", None)),
-        ("TIMEOUT", {"end": None}, ("failed", "timed out", None)),
-        ("NODE_FAIL", {"nodes": "n1,n2"}, ("failed", "one of its nodes failed: n1,n2", None)),
-        (
-            "COMPLETED",
-            {},
-            ("lost", "it left Slurm's queue without an outcome; Slurm knows it as COMPLETED", None),
-        ),
-        ("", {}, ("lost", "it left Slurm's queue without an outcome", None)),
-    ],
-)
-def test_the_end_of_an_app_without_an_outcome_follows_from_the_state_of_its_job(state, fields, found):
-    assert ended(state, **fields) == found
+@pytest.mark.parametrize(("text", "state"), cases(ENDS))
+def test_the_end_of_an_app_without_an_outcome_follows_from_its_files_and_its_job(text, state):
+    """Slurm purges a job soon after its end, and a client may be cut off after its decision."""
+    assert shown(of(text)) == state
+    assert is_new_end(of(text))
+    assert seen_app(of(text)).owner == ""
+    (outcome,) = new_ends({"train-2-x": of(text)}).values()
+    assert shown(of("RUNNING", outcome=outcome)) == state
 
 
-def behind(need, *, state="", app_id="train-2-x"):
-    attempt = {
-        **ATTEMPT.to_json(),
-        "app_id": app_id,
-        "needs": [[need.partition("-")[0], 1, 1, need, "slurm"]],
-    }
-    gone = {"vanished": True, "ended": {"state": "CANCELLED"}}
-    return submitted(attempt=attempt, needs={need: state}, **gone)
+OUTCOME = '{"state": "succeeded", "started_at": 3.0, "ended_at": 4.0, "exit_code": 0, "restarts": 2}'
+TIMES = f"""
+PENDING                                                 | None None 0 None
+RUNNING                                                 | None None 0 None
+started; RUNNING                                        | 3.0 None 0 None
+started; PENDING                                        | None None 0 None
+started                                                 | 3.0 None 0 None
+started; RUNNING; gone; outcome {OUTCOME}               | 3.0 4.0 2 0
+outcome {{"state": "skipped", "ended_at": 4.0}}         | None 4.0 0 None
+started; gone FAILED exit=3:0                          | 3.0 120.0 0 3
+started; gone                                           | 3.0 None 0 None
+gone CANCELLED                                          | None 120.0 0 None
+cancelled                                               | None 5.0 0 None
+withdrawn                                               | None 5.0 0 None
+"""
 
 
-@pytest.mark.parametrize(
-    ("state", "message"),
-    [
-        ("failed", "prepare failed"),
-        ("cancelled", "prepare was cancelled"),
-        ("skipped", "prepare was skipped"),
-        ("lost", "prepare was lost"),
-        ("removed", "prepare was removed"),
-    ],
-)
-def test_an_app_that_slurm_cancelled_because_of_a_need_is_skipped(state, message):
-    (outcome,) = new_ends({"x": behind("prepare-1-x", state=state)}).values()
-    assert (outcome["state"], outcome["message"]) == ("skipped", message)
+@pytest.mark.parametrize(("text", "times"), cases(TIMES))
+def test_the_view_of_an_app_has_its_start_end_restarts_and_exit_code(text, times):
+    record, attempt = seen_app(of(text)).record, seen_app(of(text)).attempt()
+    assert f"{record.started_at} {record.ended_at} {record.num_restarts} {record.exit_code}" == times
+    assert attempt is not None
+    for name in ("started_at", "ended_at", "exit_code"):
+        assert getattr(attempt, name) == getattr(record, name)
+
+
+def behind(text: str, app_id: str, need: str) -> dict[str, Any]:
+    needs = [[need.partition("-")[0], 1, 1, need, "slurm"]]
+    return of(text, attempt={**ATTEMPT.to_json(), "app_id": app_id, "needs": needs})
+
+
+CHAIN = {
+    "evaluate-1-x": behind("gone CANCELLED; needs train-2-x=", "evaluate-1-x", "train-2-x"),
+    "train-2-x": of("gone CANCELLED; needs prepare-1-x=failed"),
+}
 
 
 def test_a_chain_that_slurm_cancelled_is_skipped_to_its_end():
-    apps = {
-        "evaluate-1-x": behind("train-2-x", app_id="evaluate-1-x"),
-        "train-2-x": behind("prepare-1-x"),
-        "prepare-1-x": submitted(outcome={"state": "failed"}),
-    }
-    apps["train-2-x"]["needs"] = {"prepare-1-x": "failed"}
-    found = new_ends(apps)
-    assert {app_id: (each["state"], each["message"]) for app_id, each in found.items()} == {
-        "train-2-x": ("skipped", "prepare failed"),
-        "evaluate-1-x": ("skipped", "train was skipped"),
+    found = new_ends({**CHAIN, "prepare-1-x": of('outcome {"state": "failed"}')})
+    assert {app_id: each["message"] for app_id, each in found.items()} == {
+        "train-2-x": "prepare failed",
+        "evaluate-1-x": "train was skipped",
     }
 
 
 def test_a_need_whose_end_is_not_known_is_to_be_looked_up_first():
-    alone = {"evaluate-1-x": behind("train-2-x", app_id="evaluate-1-x")}
+    alone = {"evaluate-1-x": CHAIN["evaluate-1-x"]}
     assert undecided_needs(alone) == ["train-2-x"]
-    assert undecided_needs({**alone, "train-2-x": {}}) == []
-    assert undecided_needs({"train-2-x": behind("prepare-1-x", state="failed")}) == []
-
-
-def test_a_job_is_skipped_that_slurm_has_cancelled_before_it_shows_the_end_of_its_need():
-    never = {"state": "CANCELLED", "reason": "DependencyNeverSatisfied"}
-    need = submitted(queue=[row(state="COMPLETING")])
-    apps = {"train-2-x": {**behind("prepare-1-x"), "ended": never}, "prepare-1-x": need}
-    assert {each: end["state"] for each, end in new_ends(apps).items()} == {"train-2-x": "skipped"}
-    apps["train-2-x"]["ended"] = {**never, "reason": "Dependency"}
-    assert {each: end["state"] for each, end in new_ends(apps).items()} == {"train-2-x": "cancelled"}
+    assert undecided_needs({**alone, "train-2-x": {}}) == undecided_needs(CHAIN) == []
+    assert undecided_needs({"train-2-x": of("cancelled by ada; needs prepare-1-x=")}) == []
 
 
 def test_needs_in_a_circle_come_to_an_end():
-    apps = {"a-1-x": behind("b-1-x", app_id="a-1-x"), "b-1-x": behind("a-1-x", app_id="b-1-x")}
+    text = "gone CANCELLED; needs {}="
+    apps = {
+        one: behind(text.format(other), one, other) for one, other in (("a-1-x", "b-1-x"), ("b-1-x", "a-1-x"))
+    }
     assert sorted(new_ends(apps)) == ["a-1-x", "b-1-x"]
 
 
 def test_an_attempt_comes_back_as_it_was_reserved_with_its_present_state():
-    found = submitted(queue=[row("RUNNING")], started={"job": "12", "at": 3.0})
-    attempt = seen_app(found).attempt()
-    assert (attempt.key, attempt.number, attempt.needs) == (ATTEMPT.key, 2, (PREPARE,))
+    seen = seen_app(of("started; RUNNING"))
+    attempt, record = seen.attempt(), seen.record
+    assert attempt is not None
+    assert (attempt.key, attempt.number, attempt.needs) == (ATTEMPT.key, 2, NEEDS)
     assert (attempt.state, attempt.started_at, attempt.owner) == ("running", 3.0, "")
-    record = seen_app(found).record
     assert (record.handle, record.name, record.number) == ("slurm://p/train-2-x", "train", 2)
 
 
 def test_an_app_without_a_job_is_no_attempt():
-    attempt = {"key": None, "name": "sim", "session": "s", "app_id": "sim-1", "created_at": 1.0}
-    found = submitted(attempt=attempt)
-    assert seen_app(found).attempt() is None
-    record = seen_app(found).record
-    assert (record.handle, record.name, record.job) == ("slurm://s/sim-1", "sim", None)
+    seen = seen_app(
+        of("", attempt={"key": None, "name": "sim", "session": "s", "app_id": "sim-1", "created_at": 1.0})
+    )
+    assert seen.attempt() is None
+    assert (seen.record.handle, seen.record.name, seen.record.job) == ("slurm://s/sim-1", "sim", None)
 
 
 def test_only_a_submitted_job_that_slurm_has_is_on_hold():
-    assert is_held(submitted(queue=[row(held=True)]))
-    assert not is_held(submitted())
-    assert not is_held(submitted(queue=[row(held=False)]))
-    assert not is_held(facts(created=1.0, queue=[row(held=True)]))
-
-
-@pytest.mark.parametrize(
-    ("fields", "state", "message"),
-    [
-        ({}, "lost", LEFT_UNSTARTED),
-        ({"started": RAN}, "lost", LEFT),
-        ({"cancel": {"message": "cancelled by ada@laptop"}}, "cancelled", "cancelled by ada@laptop"),
-        # Slurm killed it, as it was asked to end
-        (
-            {"started": RAN, "cancel": {"message": "cancelled by ada"}, "ended": {"state": "FAILED"}},
-            "cancelled",
-            "cancelled by ada",
-        ),
-        ({"started": {"cancelled": True, "message": "cancelled by ada"}}, "cancelled", "cancelled by ada"),
-        ({"started": {"cancelled": True}}, "cancelled", "cancelled"),
-        ({"started": {"withdrawn": True}}, "skipped", "withdrawn"),
-        ({"ended": {"state": "CANCELLED"}}, "cancelled", "cancelled in Slurm"),
-        ({"needs": {"prepare-1-x": "failed"}}, "skipped", "prepare failed"),
-        # It ran, so that it was not for its need that it ended.
-        ({"needs": {"prepare-1-x": "failed"}, "started": RAN}, "lost", LEFT),
-        ({"needs": {"prepare-1-x": "succeeded", "x-1-y": ""}}, "lost", LEFT_UNSTARTED),
-        (
-            {"needs": {"prepare-1-x": "failed", "data-1-y": "lost"}},
-            "skipped",
-            "prepare failed, data was lost",
-        ),
-    ],
-)
-def test_an_app_whose_job_slurm_has_forgotten_has_the_end_on_record_or_is_lost(fields, state, message):
-    """Slurm purges a job soon after its end: the record says more."""
-    assert seen(submitted(vanished=True, **fields)) == (state, message)
-
-
-def gone(state, **fields):
-    """Return a job that has left the queue."""
-    return {"vanished": True, "ended": {"state": state, "end": 99.0, **fields}}
-
-
-STARTED = {"job": "12", "at": 61.0}
-OUTCOME = {"state": "succeeded", "started_at": 3.0, "ended_at": 4.0, "exit_code": 0, "restarts": 2}
-
-
-@pytest.mark.parametrize(
-    ("fields", "started_at", "ended_at", "restarts", "exit_code"),
-    [
-        ({"queue": [row()]}, None, None, 0, None),
-        ({"queue": [row("RUNNING")]}, None, None, 0, None),  # its script has not run yet
-        ({"queue": [row("RUNNING")], "started": STARTED}, 61.0, None, 0, None),
-        ({"queue": [row()], "started": STARTED}, None, None, 0, None),  # requeued
-        ({"started": STARTED}, 61.0, None, 0, None),  # one empty queue is no end
-        ({"started": STARTED, "outcome": OUTCOME}, 3.0, 4.0, 2, 0),
-        ({"outcome": {"state": "skipped", "ended_at": 4.0}}, None, 4.0, 0, None),
-        ({"started": STARTED, **gone("FAILED", exit="3:0")}, 61.0, 99.0, 0, 3),
-        ({"started": STARTED, **gone("FAILED", exit="0:9")}, 61.0, 99.0, 0, 137),
-        ({"started": STARTED, "vanished": True}, 61.0, None, 0, None),
-        (gone("CANCELLED"), None, 99.0, 0, None),
-        ({"started": {"cancelled": True, "at": 5.0}}, None, 5.0, 0, None),
-        ({"started": {"withdrawn": True, "at": 5.0}}, None, 5.0, 0, None),
-    ],
-)
-def test_the_view_of_an_app_has_its_start_end_restarts_and_exit_code(
-    fields, started_at, ended_at, restarts, exit_code
-):
-    found = submitted(**fields)
-    record = seen_app(found).record
-    assert (record.started_at, record.ended_at) == (started_at, ended_at)
-    assert (record.num_restarts, record.exit_code) == (restarts, exit_code)
-    attempt = seen_app(found).attempt()
-    assert (attempt.started_at, attempt.ended_at, attempt.exit_code) == (started_at, ended_at, exit_code)
+    assert is_held(of("held PENDING JobHeldUser"))
+    assert not is_held(of(""))
+    assert not is_held(of("PENDING Priority"))
+    assert not is_held(of("held PENDING JobHeldUser", submitted=None))
 
 
 @pytest.mark.parametrize(("days", "form"), [(0, "%H:%M"), (2, "%Y-%m-%d %H:%M")])
 def test_an_expected_start_has_a_date_unless_that_is_today(days, form):
     at = time.time() + days * 86400
     why = f"waits in Slurm's queue: Priority; starts about {time.strftime(form, time.localtime(at))}"
-    assert seen(submitted(queue=[row(start_at=at)])) == ("queued", why)
+    assert shown(of("", queue=[row("PENDING", "Priority", start_at=at)])) == f"queued: {why}"
 
 
-# Replicas
-
-CREATED = {"e": "created", "roles": [["a", 2], ["b", 1]], "retries": [[1, "REPLICA"]] * 2}
-NAMES = [("a", 0), ("a", 1), ("b", 0)]
-BEHIND = {**CREATED, "order": [["b", False, [["a", "ready"]]]]}
+# -- replicas ----------------------------------------------------------------------------------------------
 
 
-def at(second, kind, k=0, role="a", **fields):
-    return {"e": kind, "role": role, "k": k, "t": int(second * 1e9), **fields}
+def held(text: str, events: str, **fields: Any) -> dict[str, Any]:
+    """Return an app with these events, a second each, on its record, in the notation of `histories`."""
+    made = [created("a*2~1 b<a:ready"), *map(fact, events.split("; "))]
+    made = [{**each, "t": int(at * 1e9), "host": "n1"} for at, each in enumerate(made, 1)]
+    return of(text, events=made, **fields)
 
 
-def held(*events, created=CREATED, **fields):
-    """Return a running app with these events on its record."""
-    start = [{"t": 1, **created}, {"e": "starting", "t": int(2e9)}]
-    return submitted(**{"queue": [row("RUNNING")], "started": STARTED, "events": [*start, *events], **fields})
+@pytest.mark.parametrize(
+    ("found", "replicas"),
+    [
+        (
+            held("started; RUNNING", "go; a/0; a/1; a/0=3"),
+            "failed 3, running None, pending None waiting for a (ready)",
+        ),
+        (
+            held("started; PENDING", "go; a/0; a/1"),
+            "pending None, pending None, pending None waiting for a (ready)",
+        ),
+        (of("PENDING"), "pending None, pending None, pending None"),
+        (of("gone"), "lost None, lost None, lost None"),
+        (of("cancelled"), "cancelled None cancelled, cancelled None cancelled, cancelled None cancelled"),
+    ],
+)
+def test_replicas_have_the_state_that_follows_from_the_events_and_the_state_of_their_app(found, replicas):
+    made = whole_app(found).record.replicas
+    assert ", ".join(f"{each.state} {each.exit_code} {each.message}".rstrip() for each in made) == replicas
+    assert [(each.role, each.k) for each in made] == [("a", 0), ("a", 1), ("b", 0)]
 
 
-def shown(found):
-    record = whole_app(found).record
-    return [(each.role, each.k, each.state, each.exit_code, each.message) for each in record.replicas]
-
-
-def test_replicas_of_a_live_app_have_the_state_that_its_events_say():
-    found = held(
-        at(3, "spawn", host="n1"),
-        at(3, "spawn", 1, host="n2"),
-        at(4, "exit", 1, code=137, signal=9, host="n2"),
-        at(4, "restart", 1, scope="replica", n=1),
-        at(5, "spawn", 1, host="n2", restart=1),
-        at(6, "exit", code=3),
-    )
-    assert shown(found) == [
-        ("a", 0, "failed", 3, ""),
-        ("a", 1, "running", None, ""),
-        ("b", 0, "pending", None, ""),
-    ]
-    record = whole_app(found).record
-    first, second, _ = record.replicas
-    assert (record.num_restarts, first.num_restarts, second.num_restarts) == (1, 0, 1)
-    assert (first.host, first.started_at, first.ended_at) == ("n1", 3.0, 6.0)
-    assert (second.host, second.started_at, second.ended_at) == ("n2", 5.0, None)
-
-
-def test_replicas_of_an_app_that_has_not_started_are_pending():
-    found = shown(submitted(queue=[row()]))
-    assert found == [(*name, "pending", None, "") for name in NAMES]
-
-
-def test_replicas_of_an_app_that_never_started_and_has_gone_are_cancelled_or_lost():
-    assert {each[2] for each in shown(submitted(vanished=True))} == {"lost"}
-    assert {each[2] for each in shown(submitted(started={"cancelled": True}))} == {"cancelled"}
-
-
-def test_a_role_that_waits_for_others_says_for_which():
-    events = [at(3, "spawn"), at(3, "spawn", 1), at(4, "ready")]
-    assert shown(held(*events, created=BEHIND))[2] == ("b", 0, "pending", None, "waiting for a (ready)")
-    assert shown(held(*events, at(4, "ready", 1), created=BEHIND))[2] == ("b", 0, "pending", None, "")
-
-
-def test_replicas_of_an_app_that_slurm_is_to_run_again_are_pending():
-    found = held(at(3, "spawn"), at(3, "spawn", 1), queue=[row()])
-    assert {each[2:] for each in shown(found)} == {("pending", None, "")}
+def test_a_replica_of_a_live_app_has_the_host_and_the_times_of_its_last_run():
+    first, second, _ = whole_app(held("started; RUNNING", "go; a/0; a/1; a/0=3")).record.replicas
+    assert (first.host, first.started_at, first.ended_at) == ("n1", 3.0, 5.0)
+    assert (second.host, second.started_at, second.ended_at) == ("n1", 4.0, None)
 
 
 def test_the_ends_that_wrappers_recorded_count_where_no_conductor_did():
     over = {"role": "a", "k": 0, "state": "ended", "code": 143, "signal": 15, "restarts": 0, "ended_at": 9.0}
     over |= {"lost": "its step was killed", "error_file": "{}"}
-    early = {**over, "k": 1}
-    events = [at(3, "spawn"), at(3, "spawn", 1, restart=1)]
-    found = held(*events, replicas=[over, early], **{**gone("FAILED", exit="0:9"), "queue": []})
-    record = whole_app(found).record
-    assert shown(found)[:2] == [
-        ("a", 0, "failed", 143, "its step was killed"),
-        ("a", 1, "cancelled", None, "killed by signal 9"),  # what was recorded was an earlier run
-    ]
-    assert (record.replicas[0].ended_at, record.replicas[0].structured_error_msg) == (9.0, "{}")
-    assert record.replicas[1].ended_at == 99.0
+    found = held("started; gone FAILED exit=0:9", "go; a/0; a/1", replicas=[over, {**over, "k": 1}])
+    found["events"][3]["restart"] = 1  # so the record of replica 1 is about an earlier run
+    first, second, _ = whole_app(found).record.replicas
+    assert (first.state, first.exit_code, first.message) == ("failed", 143, "its step was killed")
+    assert (first.ended_at, first.structured_error_msg) == (9.0, "{}")
+    assert (second.state, second.message, second.ended_at) == ("cancelled", "killed by signal 9", 120.0)
 
 
 STOPPING = {
@@ -481,31 +378,23 @@ STOPPING = {
 
 
 @pytest.mark.parametrize(
-    ("events", "state", "message", "code"),
+    ("events", "more", "state"),
     [
-        ([STOPPING], "failed", "a/1 failed", 3),
-        (
-            [at(4, "exit", code=3), at(4, "exit", 1, code=0)],
-            "failed",
-            "killed by signal 9",
-            137,
-        ),  # it restarts
-        ([at(4, "exit", k, name, code=0) for name, k in NAMES], "succeeded", "", 0),
-        ([], "failed", "killed by signal 9", 137),
+        ("go; a/0; a/1; b/0", [STOPPING], "failed 3: a/1 failed"),
+        ("go; a/0; a/1; b/0; a/0=3; a/1=0", [], "failed 137: killed by signal 9"),  # it restarts
+        ("go; a/0; a/1; b/0; a/0=0; a/1=0; b/0=0", [], "succeeded 0:"),
+        ("go; a/0; a/1; b/0", [], "failed 137: killed by signal 9"),
     ],
 )
-def test_an_end_that_follows_from_the_events_of_a_dead_conductor_counts(events, state, message, code):
-    found = held(at(3, "spawn"), at(3, "spawn", 1), at(3, "spawn", role="b"), *events)
-    found |= {**gone("FAILED", exit="0:9"), "queue": []}
-    assert seen(found) == (state, message)
-    (outcome,) = new_ends({"x": found}).values()
-    assert (outcome["state"], outcome["exit_code"]) == (state, code)
+def test_an_end_that_follows_from_the_events_of_a_dead_conductor_counts(events, more, state):
+    found = held("started; gone FAILED exit=0:9", events)
+    assert shown({**found, "events": [*found["events"], *more]}) == state
 
 
 def test_the_outcome_has_the_replicas_of_an_app_that_has_ended():
     kept = {"role": "a", "k": 0, "state": "failed", "message": "no GPU", "code": 1, "host": "n1"}
     kept |= {"restarts": 2, "started_at": 3.5, "ended_at": 4.0, "error_file": "{}"}
-    found = held(at(3, "spawn"), outcome={**OUTCOME, "replicas": [kept]})
+    found = held("started", "go; a/0", outcome={**json.loads(OUTCOME), "replicas": [kept]})
     (each,) = whole_app(found).record.replicas
     assert (each.state, each.message, each.exit_code, each.host) == ("failed", "no GPU", 1, "n1")
     assert (each.num_restarts, each.started_at, each.ended_at) == (2, 3.5, 4.0)
@@ -514,8 +403,8 @@ def test_the_outcome_has_the_replicas_of_an_app_that_has_ended():
 
 def test_accounting_has_the_use_of_a_role_whose_wrapper_was_killed():
     steps = {"a": [2, 20.0, 30.0, 10.0, 4096], "b": [1, 10.0, 0.0, 0.0, 0]}
-    ended = {"state": "NODE_FAIL", "exit": "", "reason": "", "nodes": "n1", "end": 9.0, "steps": steps}
-    found = submitted(started={"job": "12", "at": 3.0}, vanished=True, ended=ended)
+    found = of("started; gone NODE_FAIL")
+    found["ended"]["steps"] = steps
     assert {role: used.to_json() for role, used in seen_app(found).record.used.items()} == {
         "a": Use((30.0, 10.0, 4096, ACCOUNTING), 20.0, 2).to_json()
     }

@@ -40,12 +40,9 @@ from launcher.schedulers.slurm.site.shared import (
 )
 from launcher.schedulers.slurm.site.steps import KILL_AFTER_S, Steps
 
-SUSPENDED, RESUMED = signal.SIGTSTP, signal.SIGCONT
-"""Slurm's signals to a job that it suspends, 2 s before it stops the processes, and that it resumes."""
-SIGNALS = (
-    *(signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD),
-    *(SUSPENDED, RESUMED),
-)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)
+SUSPENDING = (signal.SIGTSTP, signal.SIGCONT)
+"""Slurm's signals to a job that it suspends, 2 s before it stops all processes, and that it resumes."""
 REQUEUE_S = 60.0  # how long Slurm may take to end a requeued job
 CLAIM_READS, READ_AGAIN_S = 5, 1.0
 EVERY = 1 << 30  # a step starts all replicas of a role
@@ -98,7 +95,8 @@ class Conductor:
         self.folder = folder
         self.job = own_job(os.environ, os.path.basename(folder))
         self.run_number = int(os.environ.get("SLURM_RESTART_COUNT") or 0)
-        self.loop = Loop(SIGNALS)  # before the claim, after which clients send signals
+        # Before the claim, after which clients send signals.
+        self.loop = Loop((*SIGNALS, *SUSPENDING))
 
     def run(self, *failed: str) -> int:
         """Run the app, or record that its setup failed; returns the exit code of the job."""
@@ -256,7 +254,7 @@ class Driver:
         self._run = run
         self._loop = loop
         self._clock = SteadyClock()
-        self._suspended_at = None  # type: Optional[float]
+        self._suspended_s = 0.0  # as far as it was reported
         loop.on_signals = self._take_signals
         self._steps = Steps(folder, settings, app, job, loop, run)
         self._steps.on_doubt = self._is_ended_by_slurm
@@ -289,8 +287,8 @@ class Driver:
 
     def wait(self, deadline: "Optional[float]") -> "list[Json]":
         """The next facts. Raises Requeued once all replicas of a run that Slurm repeats have ended."""
-        until = None if deadline is None else time.monotonic() + deadline - self.now()
-        is_late = False
+        until = None if deadline is None else self._loop.now() + deadline - self.now()
+        has_waited = False
         while True:
             self._steps.collect()
             if self._is_requeued and (self._is_over or not self._steps):
@@ -301,11 +299,10 @@ class Driver:
                 return facts if clock is None else [clock, *facts]
             if self._is_requeued:
                 until = None
-            elif is_late:
+            elif has_waited and until is not None and self._loop.now() >= until:
                 return []
-            # One more turn then: the signal of a resumed job moves the deadline that has passed.
-            is_late = until is not None and time.monotonic() >= until
             self._loop.turn(until)
+            has_waited = True
 
     def _take_facts(self) -> "list[Json]":
         if self._is_requeued:  # the next run begins anew
@@ -365,11 +362,10 @@ class Driver:
             self._report("cancel", **{name: found[name] for name in names})
 
     def _take_signals(self, numbers: "list[int]") -> None:
-        if SUSPENDED in numbers:
-            self._suspended_at = self.now()
-        if RESUMED in numbers and self._suspended_at is not None:
-            self._report("clock", by=round(self.now() - self._suspended_at, 3))
-            self._suspended_at = None
+        suspended_s = self._loop.suspended_s
+        if suspended_s > self._suspended_s:
+            self._report("clock", by=round(suspended_s - self._suspended_s, 3))
+            self._suspended_s = suspended_s
         if signal.SIGUSR2 in numbers:
             self._look_for_requests()
         if signal.SIGUSR1 in numbers:

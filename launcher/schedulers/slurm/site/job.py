@@ -3,6 +3,8 @@
 import subprocess
 import time
 
+from launcher.schedulers.slurm.site.shared import seconds_of
+
 ASK_S = 1.5  # how long Slurm may take, each time, to answer why it ends the job
 ASKS = 2
 END_STEP_S = 10.0  # how long Slurm may take to kill a step
@@ -94,12 +96,7 @@ def over_limit(found: dict) -> str:
 
 def in_words(limit: str) -> str:
     """Convert a time limit from Slurm's form ("1-00:00:00", "02:00:00") to "1 d", "2 h", "90 min"."""
-    days, _, rest = limit.rpartition("-")
-    try:
-        hours, minutes, seconds = ([0, 0, 0] + [int(each) for each in rest.split(":")])[-3:]
-        total = ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
-    except ValueError:
-        return ""
+    total = int(seconds_of(limit) or 0)
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
         if total and total % size == 0:
             return f"{total // size} {unit}"

@@ -109,7 +109,7 @@ class Worker:
         self.is_over = False  # the worker leaves when its replica has ended
         self.again: Any = None  # (restart, stays) of the next run
         self.buffer = memoryview(bytearray(BIG_PIPE_BYTES))
-        self.loop = Loop((*FORWARDED, signal.SIGCHLD))
+        self.loop = Loop((*FORWARDED, signal.SIGCHLD, signal.SIGTSTP, signal.SIGCONT))
         self.loop.on_signals = self._take_signals
         self.loop.watch(0, self._take_commands)
         self.others: dict = {}  # pid of a child other than the replica → callback for its exit code
@@ -216,7 +216,7 @@ class Worker:
 
     def _send(self, number: int, again_s: float) -> None:
         """Send the replica a signal, unless it got that within the last `again_s` seconds."""
-        now = time.monotonic()
+        now = self.loop.now()
         if self.leader and self.status is None and now - self.sent.get(number, NEVER) > again_s:
             self.sent[number] = now
             node.kill(self.leader, number, os.killpg)
@@ -251,10 +251,10 @@ class Worker:
             self.is_stopped = True
             self._terminate(grace_s)
         elif self.kill_at is not None:
-            self.kill_at = min(self.kill_at, time.monotonic() + grace_s)
+            self.kill_at = min(self.kill_at, self.loop.now() + grace_s)
 
     def _terminate(self, grace_s: float) -> None:
-        kill_at = time.monotonic() + grace_s
+        kill_at = self.loop.now() + grace_s
         self.kill_at = kill_at if self.kill_at is None else min(self.kill_at, kill_at)
         self._send(signal.SIGTERM, TERM_AGAIN_S)  # a program may take a second one for "at once"
         self._send(signal.SIGCONT, 0.0)  # a suspended process does not handle TERM
@@ -328,7 +328,7 @@ class Worker:
         pause_s = 0.02
         # NFS reads a list of the folder from the server, but caches that a name is missing.
         while self.app["hosts"][role] not in os.listdir(self.folder + "/hosts"):
-            until = time.monotonic() + pause_s
+            until = self.loop.now() + pause_s
             self.loop.turn(until)
             if self.is_stopped:
                 return
@@ -358,7 +358,7 @@ class Worker:
         while self.status is None:
             self.loop.turn(self.kill_at)
             self._reap()
-            now = time.monotonic()
+            now = self.loop.now()
             if self.status is None and self.kill_at is not None and now >= self.kill_at:
                 node.kill(self.leader, signal.SIGKILL, os.killpg)
                 self.kill_at = now + 1.0
@@ -388,11 +388,11 @@ class Worker:
 
     def _wait_for_rest(self) -> None:
         """Give the leader's remaining processes a moment, or the rest of the grace period, to end."""
-        until = time.monotonic() + DRAIN_S if not self.is_stopped else self.kill_at
+        until = self.loop.now() + DRAIN_S if not self.is_stopped else self.kill_at
         while (self._reap() or (self.pipes and not self.is_stopped)) and (
-            until is not None and time.monotonic() < until
+            until is not None and self.loop.now() < until
         ):
-            self.loop.turn(min(until, time.monotonic() + 0.05))
+            self.loop.turn(min(until, self.loop.now() + 0.05))
             if self.is_stopped and self.kill_at is not None:
                 until = self.kill_at
 

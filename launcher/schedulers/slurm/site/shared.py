@@ -1,4 +1,4 @@
-"""Values that clients, the agent and the programs of nodes share: owners of jobs, rows of replicas.
+"""Values that clients, the agent and the programs of nodes share: owners of jobs, times, rows of replicas.
 
 Python >= 3.6.
 """
@@ -67,6 +67,18 @@ def read_tasks(folder: str) -> List[Owner]:
     text = AppFolder(folder).text(TASKS) or ""
     lines = (line.partition(" ") for line in text.splitlines())
     return [(app_id, generation) for app_id, _, generation in lines]
+
+
+def seconds_of(text: str) -> Optional[float]:
+    """Convert a duration of Slurm, `01:02.345`, `03:01:02` or `1-03:01:02`, to s; None for other text."""
+    days, _, clock = text.rpartition("-")
+    total = 0.0
+    try:
+        for part in clock.split(":"):
+            total = 60 * total + float(part)
+        return total + 86400 * int(days or 0)
+    except ValueError:
+        return None
 
 
 # -- rows of replicas --------------------------------------------------------------------------------------

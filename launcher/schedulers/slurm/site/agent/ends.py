@@ -8,12 +8,13 @@ import json
 import os
 import re
 import time
+from contextlib import suppress
 from functools import partial
 from typing import Callable, Dict, List, Sequence, Set, Tuple
 
 from launcher.holding.journal import is_full
-from launcher.schedulers.slurm.site.agent.observe import add_facts, look, read_app
-from launcher.schedulers.slurm.site.agent.removal import cancel_jobs
+from launcher.schedulers.slurm.site.agent.observe import look, read_app
+from launcher.schedulers.slurm.site.agent.removal import cancel_jobs, complete_end
 from launcher.schedulers.slurm.site.agent.site import Folder, Site, answered
 from launcher.schedulers.slurm.site.agent.slurm import OpError, Row, Slurm
 from launcher.schedulers.slurm.site.shared import Json
@@ -25,7 +26,7 @@ class _Stop:
     """An app that is decided to end, and whose `jobs` are left.
 
     Args:
-        answer: the answer of its operation, which `note` completes.
+        answer: the answer of its operation, which `take` completes.
         state, message: the outcome of an app that has not started; "" where it has another one.
         job: the job that has started; "" for an unstarted app, all of whose jobs are cancelled.
         force: Slurm ends the job, not its conductor.
@@ -54,17 +55,14 @@ class _Stop:
         """Whether a conductor ends it. Only a job that runs gets a signal: scancel repeats it for others."""
         return bool(self._job) and not self._force and [row.state for row in self._rows] == ["RUNNING"]
 
-    def note(self, site: Site, over: Set[str]) -> None:
-        """Record the end of an unstarted app, and complete the answer. `over`: jobs that had ended before."""
-        self.take(answered(partial(self._noted, site, over), site.job_dir))
-
     def take(self, found: Json) -> None:
         """Complete the answer; an error replaces it."""
         if "error" in found:
             self.answer.clear()
         self.answer.update(found)
 
-    def _noted(self, site: Site, over: Set[str]) -> Json:
+    def note(self, site: Site, over: Set[str]) -> Json:
+        """Record the end of an unstarted app; returns the rest of the answer. `over`: ended jobs."""
         if not self._job:
             if self._state:
                 self._end_unstarted(site)
@@ -83,7 +81,7 @@ class _Stop:
                 folder.end_unstarted(self._state, self._message)
 
 
-_Decide = Callable[[Site, Folder, Json, List[_Stop]], Json]
+_Decide = Callable[[Site, Json, List[_Stop], Folder], Json]
 
 
 def cancel(site: Site, ops: Sequence[Json]) -> List[Json]:
@@ -100,11 +98,7 @@ def _all(site: Site, ops: Sequence[Json], decide: _Decide) -> List[Json]:
     """The answers to the operations. `decide` writes a decision, and adds the stop that is left to do."""
     stops: List[_Stop] = []
 
-    def act(op: Json) -> Json:
-        with site.open(op["app_id"]) as folder:
-            return decide(site, folder, op, stops)
-
-    answers = [answered(partial(act, op), site.job_dir) for op in ops]
+    answers = [site.answer(op, partial(decide, site, op, stops)) for op in ops]
     _carry_out(site, stops)
     is_gone = [
         op["op"] == "cancel" and answer.get("error") == "unknown-app" for op, answer in zip(ops, answers)
@@ -117,7 +111,7 @@ def _carry_out(site: Site, stops: Sequence[_Stop]) -> None:
     over = answered(partial(_without_jobs, site, stops), site.job_dir)
     if isinstance(over, set):
         for stop in stops:
-            stop.note(site, over)
+            stop.take(answered(partial(stop.note, site, over), site.job_dir))
     elif len(stops) > 1:
         _carry_out(site, stops[: len(stops) // 2])
         _carry_out(site, stops[len(stops) // 2 :])
@@ -136,7 +130,7 @@ def _without_jobs(site: Site, stops: Sequence[_Stop]) -> Set[str]:
     return site.slurm.cancel(waiting) | site.slurm.cancel(running, _SIGNAL)
 
 
-def _cancelled(site: Site, folder: Folder, op: Json, stops: List[_Stop]) -> Json:
+def _cancelled(site: Site, op: Json, stops: List[_Stop], folder: Folder) -> Json:
     message = str(op.get("message") or "cancelled")
     if "outcome" in folder.names():
         return {"is": "ended"}
@@ -167,7 +161,7 @@ def _cancelled(site: Site, folder: Folder, op: Json, stops: List[_Stop]) -> Json
     return answer
 
 
-def _withdrawn(site: Site, folder: Folder, op: Json, stops: List[_Stop]) -> Json:
+def _withdrawn(site: Site, op: Json, stops: List[_Stop], folder: Folder) -> Json:
     if "outcome" in folder.names() and "started" not in folder.names():
         return {"withdrawn": False}
     folder.link("started", json.dumps({"withdrawn": True, "at": time.time()}))
@@ -179,8 +173,10 @@ def _withdrawn(site: Site, folder: Folder, op: Json, stops: List[_Stop]) -> Json
 
 
 def end(site: Site, op: Json) -> Json:
-    """Record the outcome of an app whose conductor no longer can."""
+    """Record the outcome of an app that no conductor records, or complete a cancellation that was cut off."""
     with site.open(op["app_id"]) as folder:
+        if "outcome" not in folder.names() and complete_end(site, folder):
+            return {"won": True}
         won = folder.link("outcome", json.dumps(op["outcome"]))
         folder.unlink("secrets")
         if won and op["outcome"].get("state") in ("lost", "skipped"):
@@ -195,7 +191,8 @@ QUEUE_S, SLOWEST_S = 2.0, 30.0  # the growing pause between looks at the queue
 
 
 def wait(site: Site, op: Json) -> Json:
-    """Block until one of the apps has ended, or has left the queue without an outcome, or time is over.
+    """Block until one of the apps has ended, or has left the queue without an outcome, or time is over; or
+    until one of `starts` among them has started.
 
     queue: seconds until the next look at the queue, and between the two looks after it. The answer has the
     same values for the request that continues this one.
@@ -205,18 +202,18 @@ def wait(site: Site, op: Json) -> Json:
     first_s, queue_pause = op.get("queue") or (0.0, QUEUE_S)
     queue_at = began + first_s
     done: Dict[str, Json] = {}
-    errors: Dict[str, str] = {}
     while True:
         began = time.monotonic()
-        ended, missing = _finished(site, op["app_ids"])
+        ended, missing = _finished(site, op["app_ids"], op.get("starts", ()))
         waiting = [each for each in op["app_ids"] if each not in ended and each not in missing]
         for app_id in ended:
-            add_facts(done, errors, app_id, read_app, site, app_id)
-        missing += [each for each in ended if each not in done and each not in errors]  # it is being removed
+            with suppress(OpError):  # it was just removed, or is damaged
+                done[app_id] = read_app(site, app_id)
+        missing += [each for each in ended if each not in done]
         if not done and not missing and waiting and began >= queue_at:
             queue_at, queue_pause = began + queue_pause, min(SLOWEST_S, queue_pause * 1.5)
             try:
-                found = look(site, waiting, errors)
+                found = look(site, waiting)
                 done = {each: facts for each, facts in found.items() if facts["vanished"] or facts["outcome"]}
                 release_again(site, found)
             except OpError as error:
@@ -224,15 +221,15 @@ def wait(site: Site, op: Json) -> Json:
                     raise
                 site.slurm = Slurm()  # asks again later
         left = end - time.monotonic()
-        if done or missing or errors or not waiting or left <= 0 or os.getppid() != parent:
+        if done or missing or not waiting or left <= 0 or os.getppid() != parent:
             queue = [max(0.0, queue_at - time.monotonic()), queue_pause]
-            return {"apps": done, "missing": missing, "errors": errors, "queue": queue}
+            return {"apps": done, "missing": missing, "queue": queue}
         time.sleep(min(left, max(pause, 5 * (time.monotonic() - began))))
         pause = min(1.0, pause * 1.2)
 
 
-def _finished(site: Site, app_ids: Sequence[str]) -> Tuple[List[str], List[str]]:
-    """The apps that have ended, and those without a directory."""
+def _finished(site: Site, app_ids: Sequence[str], starts: Sequence[str]) -> Tuple[List[str], List[str]]:
+    """The apps that have ended, with those of `starts` that have started; and those without a directory."""
     ended, missing = [], []
     for app_id in app_ids:
         try:
@@ -244,7 +241,8 @@ def _finished(site: Site, app_ids: Sequence[str]) -> Tuple[List[str], List[str]]
             ended.append(app_id)
         elif "started" in names:
             with site.open(app_id) as folder:
-                if "job" not in (folder.json("started") or {"job": ""}):
+                awaited = {"cancelled", "withdrawn", *(["job"] if app_id in starts else ())}
+                if awaited & (folder.json("started") or {}).keys():
                     ended.append(app_id)
     return ended, missing
 
@@ -257,7 +255,7 @@ LATE_S = 30.0  # how long Slurm may take to notice that a job has ended whose ou
 
 def release(site: Site, op: Json) -> Json:
     """Release again the jobs of apps whose release was lost."""
-    return {"released": release_again(site, look(site, op["app_ids"], {}))}
+    return {"released": release_again(site, look(site, op["app_ids"]))}
 
 
 def release_again(site: Site, apps: Dict[str, Json]) -> List[str]:

@@ -23,7 +23,7 @@ from launcher.schedulers.slurm.site.shared import Json, array_name
 Rows = Dict[str, List[Row]]
 """App id → its rows of squeue."""
 
-_FILES = ("created", "submitted", "started", "cancel", "outcome")
+_FILES = ("attempt.json", "created", "submitted", "started", "cancel", "outcome")
 _FEW = 8  # apps whose own files are read sooner than the cache of all
 FAILED = {"BOOT_FAIL", "FAILED"}  # states whose exit code gives the reason
 
@@ -53,47 +53,43 @@ def observe(site: Site, op: Json) -> Json:
         wanted = [each for each in wanted if each not in ended.stamps or each in latest]
     live = [each for each in wanted if each not in ended.stamps or op.get("queue")]
     apps: Dict[str, Json] = {}
-    errors: Dict[str, str] = {}
     for app_id in wanted:
         if app_id in ended.stamps:
-            add_facts(apps, errors, app_id, ended.facts, app_id, bool(op.get("replicas")))
-    out: Json = {"apps": apps, "queued": queued}
+            _add(apps, app_id, ended.facts, app_id, bool(op.get("replicas")))
     if live:
-        _add_live(site, op, live, rows, apps, errors)
+        _add_live(site, op, live, rows, apps)
     ended.save()
-    return dict(out, errors=errors) if errors else out
+    return {"apps": apps, "queued": queued}
+
+
+def _add(apps: Dict[str, Json], app_id: str, read: Callable[..., Json], *args: Any) -> None:
+    """Add the facts that `read` returns; none for an app that is gone by now, or whose files are damaged."""
+    apps.pop(app_id, None)
+    with suppress(OpError):
+        apps[app_id] = read(*args)
 
 
 def _add_live(
-    site: Site,
-    op: Json,
-    app_ids: Sequence[str],
-    rows: Optional[Rows],
-    apps: Dict[str, Json],
-    errors: Dict[str, str],
+    site: Site, op: Json, app_ids: Sequence[str], rows: Optional[Rows], apps: Dict[str, Json]
 ) -> None:
     """Add the facts of apps that may be live, as `observe` says."""
     replicas, why = bool(op.get("replicas")), None  # type: bool, Optional[OpError]
     if op.get("look", True):
         try:
-            apps.update(look(site, app_ids, errors, replicas, rows))
+            apps.update(look(site, app_ids, replicas, rows))
             return
         except OpError as error:
             why = error
     for app_id in app_ids:
-        add_facts(apps, errors, app_id, read_app, site, app_id, replicas)
+        _add(apps, app_id, read_app, site, app_id, replicas)
     if why is not None:
         for app_id in apps.keys() & set(app_ids):
             apps[app_id]["unanswered"] = str(why)
-        raise OpError(why.kind, str(why), apps=apps, errors=errors) from why
+        raise OpError(why.kind, str(why), apps=apps) from why
 
 
 def look(
-    site: Site,
-    app_ids: Sequence[str],
-    errors: Dict[str, str],
-    replicas: bool = False,
-    rows: Optional[Rows] = None,
+    site: Site, app_ids: Sequence[str], replicas: bool = False, rows: Optional[Rows] = None
 ) -> Dict[str, Json]:
     """The facts of apps that may be live. `rows`: the queue, where it has been read already.
 
@@ -103,8 +99,7 @@ def look(
 
     def read(ids: Sequence[str], rows: Rows) -> None:
         for app_id in ids:
-            apps.pop(app_id, None)
-            add_facts(apps, errors, app_id, read_app, site, app_id, replicas, rows.get(app_id, []))
+            _add(apps, app_id, read_app, site, app_id, replicas, rows.get(app_id, []))
         _explain(site, [facts for facts in apps.values() if _has_left(facts)])
 
     read(app_ids, rows_by_app(site) if rows is None else rows)
@@ -212,60 +207,39 @@ def queued_apps(site: Site, rows: Rows, known: Mapping[str, float]) -> List[Json
 
 
 def queue_row(row: Row) -> Json:
-    times = {"submitted_at": row.submitted_at, "start_at": row.start_at}
-    state = {"state": row.state, "reason": row.reason, "held": row.held, "dependency": row.dependency}
-    return dict(times, job=row.job, **state)
+    names = ("job", "state", "reason", "held", "dependency", "start_at")
+    return {name: getattr(row, name) for name in names}
 
 
 # -- the facts of one app: its files, and its rows of the queue ----------------------------------------------
 
 
-def add_facts(
-    apps: Dict[str, Json],
-    errors: Dict[str, str],
-    app_id: str,
-    read: Callable[..., Optional[Json]],
-    *args: Any,
-) -> None:
-    try:
-        facts = read(*args)
-    except OpError as error:
-        if error.kind != "unknown-app":
-            errors[app_id] = str(error)
-    else:
-        if facts is not None:
-            apps[app_id] = facts
+def read_app(site: Site, app_id: str, replicas: Any = False, rows: Optional[List[Row]] = None) -> Json:
+    """The facts of one app. rows: this app's rows of squeue, if asked.
 
-
-def read_app(
-    site: Site, app_id: str, replicas: Any = False, rows: Optional[List[Row]] = None
-) -> Optional[Json]:
-    """The facts of one app; None when its removal has begun. rows: this app's rows of squeue, if asked."""
+    An app whose removal has begun was not submitted, and belongs to the client that removes it: where that
+    has died, the next one completes the removal.
+    """
     with site.open(app_id) as folder:
-        names = folder.names()
-        found: Dict[str, Any] = {name: folder.json(name) if name in names else None for name in _FILES}
-        started = found["started"]
-        if started is not None and is_removed(started):
-            return None
-        attempt = folder.json("attempt.json")
-        if attempt is None:
-            raise OpError("state", f"{folder.path} has no attempt.json")
-        job = (started or {}).get("job") or folder.job() or None
-        identity = folder.identity
+        found, remover = _files(folder)
+        started, identity = found["started"], folder.identity
+        job = None if remover else (started or {}).get("job") or folder.job() or None
         mine = [row for row in rows or () if row.owner == identity]
         live = [row for row in mine if not row.is_over and (job is None or row.job == job)]
         over = [row for row in mine if row.is_over and row.job == job]
         created = found["created"] or {}
         submitted = (found["submitted"] or {}).get("at")
+        if submitted is None and remover is None:
+            submitted = _released_at(live, started or {})
         needs = created.get("needs", ()) if found["outcome"] is None else ()
         facts: Json = {
-            "attempt": attempt,
+            "attempt": found["attempt.json"],
             "folder": folder.path,
-            "owner": None if found["submitted"] else _owner(folder),
+            "owner": None if found["submitted"] else _owner(folder, remover),
             "created": created.get("at"),
             "array": created.get("array"),
             "job": job or (live[0].job if live else None),
-            "submitted": _released_at(live, started or {}) if submitted is None else submitted,
+            "submitted": submitted,
             "started": started,
             "cancel": found["cancel"],
             "outcome": found["outcome"],
@@ -279,9 +253,20 @@ def read_app(
         return facts
 
 
-def _owner(folder: Folder) -> Optional[Json]:
-    """The client that submits the app, with the seconds since its last act; None where there is none."""
-    found = folder.owner()[0]
+def _files(folder: Folder) -> Tuple[Dict[str, Any], Optional[Json]]:
+    """The JSON of the files of an app, None for a missing one; and the owner that removes the app, if any."""
+    names = folder.names()
+    found: Dict[str, Any] = {name: folder.json(name) if name in names else None for name in _FILES}
+    if found["attempt.json"] is None:
+        raise OpError("state", f"{folder.path} has no attempt.json")
+    if found["started"] is None or not is_removed(found["started"]):
+        return found, None
+    return dict(found, started=None), found["started"]
+
+
+def _owner(folder: Folder, remover: Optional[Json]) -> Optional[Json]:
+    """The client that submits or removes the app, with the seconds since its last act; None for none."""
+    found = remover or folder.owner()[0]
     return found and dict(found, quiet_s=folder.quiet_s())
 
 
@@ -370,7 +355,7 @@ class Ended:
     def _line(self, app_id: str) -> Tuple[List[Any], str]:
         if app_id not in self._lines:
             facts = read_app(self._site, app_id)
-            if facts is None or facts["outcome"] is None:
+            if facts["outcome"] is None:
                 raise OpError("unknown-app", app_id)
             attempt = facts["attempt"]
             header = [app_id, self.stamps[app_id], attempt.get("key"), attempt.get("number", 0)]

@@ -80,7 +80,6 @@ def _bytes(path: str, offset: int, limit: int) -> bytes:
 
 
 def events(site: Site, op: Json) -> Json:
-    """All events of an app, and whether there may be more."""
+    """All events of an app."""
     with site.open(op["app_id"]) as folder:
-        live = "outcome" not in folder.names()  # first: then what is read below is all there is
-        return {"events": folder.events(), "live": live}
+        return {"events": folder.events()}

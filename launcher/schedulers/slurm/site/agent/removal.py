@@ -7,7 +7,7 @@ import re
 import time
 from contextlib import suppress
 from functools import partial
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Sequence, Tuple
 
 from launcher.schedulers.appfolder import AppFolder, remove_tree
 from launcher.schedulers.contents import output_digest
@@ -22,9 +22,8 @@ def abort(site: Site, ops: Sequence[Json]) -> List[Json]:
     submitted: Dict[Owner, Json] = {}
 
     def condemned(op: Json) -> Json:
-        try:
-            folder = site.open(op["app_id"])
-        except OpError:
+        folder = site.find(op["app_id"])
+        if folder is None:
             return {"removed": False}
         with folder:
             is_mine = _is_condemned(folder, op["nonce"])
@@ -99,24 +98,14 @@ UNUSED_S = 86400.0  # age of an unused program: a client that is submitting an a
 STALE_S = 3600.0  # temporary files of this age belong to no live agent
 
 
-def _known(site: Site, app_id: str) -> Optional[Folder]:
-    """The folder of an app; None for an app that is unknown here."""
-    try:
-        return site.open(app_id)
-    except OpError as error:
-        if error.kind != "unknown-app":
-            raise
-        return None
-
-
 def remove(site: Site, op: Json) -> Json:
     """Remove an ended app. Without `forget`, its outcome stays while plans may judge its job by it, and the
     kept outcomes of earlier attempts are removed."""
-    folder = _known(site, op["app_id"])
+    folder = site.find(op["app_id"])
     if folder is None:
         return {"removed": False}
     with folder:
-        if "outcome" not in folder.names() and not _complete_end(site, folder):
+        if "outcome" not in folder.names() and not complete_end(site, folder):
             raise OpError("live", f"{folder.app_id} has not ended", state=folder.state())
         others = [] if op.get("forget") else _attempts(site, folder.app_id)
         if not op.get("forget") and _is_judged(site, folder, others):
@@ -134,7 +123,7 @@ def remove(site: Site, op: Json) -> Json:
 
 def remove_logs(site: Site, op: Json) -> Json:
     """Remove the output of an ended app; its events and its outcome, which notes that, stay."""
-    folder = _known(site, op["app_id"])
+    folder = site.find(op["app_id"])
     if folder is None:
         return {"removed": False}
     with folder:
@@ -147,8 +136,11 @@ def remove_logs(site: Site, op: Json) -> Json:
         return {"removed": True}
 
 
-def _complete_end(site: Site, folder: Folder) -> bool:
-    """Complete a cancellation or withdrawal whose client was killed; False for an app without one."""
+def complete_end(site: Site, folder: Folder) -> bool:
+    """Complete a cancellation or withdrawal that was cut off; False for an app without one.
+
+    Raises OpError while Slurm does not answer; the end is not recorded then.
+    """
     started = folder.json("started") or {}
     for word, state in (("cancelled", "cancelled"), ("withdrawn", "skipped")):
         if word in started:
@@ -216,28 +208,24 @@ def _number(app_id: str) -> int:
 
 def sweep(site: Site, op: Json) -> Json:
     """Complete interrupted removals; cancel jobs that can run nothing; remove dead temporary files."""
-    swept = []
     for path in site.hidden():
         if ".gone-" in path or AppFolder(os.path.dirname(path)).age_s(os.path.basename(path)) > STALE_S:
             remove_tree(path)
-            swept.append("directory " + os.path.basename(path))
     for app_id in site.app_ids():
-        swept += ["directory " + app_id] if _sweep_app(site, app_id) else []
-    swept += ["program " + name for name in _sweep_programs(site)]
-    dead = [row.job for row in site.slurm.rows() if _is_superfluous(site, row)]
-    site.slurm.cancel(dead)
-    swept += ["job " + job for job in dead]
-    arrays = sorted(filter(NAME.match, os.listdir(site.arrays))) if os.path.isdir(site.arrays) else []
-    return {"removed": swept + ["array " + name for name in arrays if _remove_array(site, name)]}
+        _sweep_app(site, app_id)
+    _sweep_programs(site)
+    site.slurm.cancel([row.job for row in site.slurm.rows() if _is_superfluous(site, row)])
+    for name in os.listdir(site.arrays) if os.path.isdir(site.arrays) else ():
+        if NAME.match(name):
+            _remove_array(site, name)
+    return {}
 
 
-def _remove_array(site: Site, name: str) -> bool:
-    """Remove the folder of an array, unless one of its apps is open; returns whether it was removed."""
+def _remove_array(site: Site, name: str) -> None:
+    """Remove the folder of an array, unless one of its apps is open."""
     path = os.path.join(site.arrays, checked(name))
-    if any(_is_open(site, *owner) for owner in read_tasks(path)):
-        return False
-    AppFolder(path).remove()
-    return True
+    if not any(_is_open(site, *owner) for owner in read_tasks(path)):
+        AppFolder(path).remove()
 
 
 def _is_open(site: Site, app_id: str, generation: str) -> bool:
@@ -249,31 +237,26 @@ def _is_open(site: Site, app_id: str, generation: str) -> bool:
         return False
 
 
-def _sweep_app(site: Site, app_id: str) -> bool:
-    try:
-        folder = site.open(app_id)
-    except OpError:
-        return False
+def _sweep_app(site: Site, app_id: str) -> None:
+    folder = site.find(app_id)
+    if folder is None:
+        return
     with folder:
         for name in folder.names():
             if name.startswith(".") and folder.age_s(name) > STALE_S:
                 folder.unlink(name)
         try:
+            started = folder.json("started")
             if "removed" in (folder.json("outcome") or {}):
                 _strip(folder)  # an earlier removal was interrupted
-                return False
-            started = folder.json("started")
-            if started is None or not is_removed(started):
-                return False
-            dismantle(site, folder)
+            elif started is not None and is_removed(started):
+                dismantle(site, folder)
         except OpError as error:
             if error.kind not in ("state", "reserved"):
                 raise
-            return False
-        return True
 
 
-def _sweep_programs(site: Site) -> List[str]:
+def _sweep_programs(site: Site) -> None:
     """Remove the programs of other versions that no live app runs, and that were not used lately."""
     names = os.listdir(site.programs) if os.path.isdir(site.programs) else []
     old = {name for name in names if AppFolder(site.programs).age_s(name) > UNUSED_S}
@@ -283,7 +266,6 @@ def _sweep_programs(site: Site) -> List[str]:
                 old.discard(str((folder.json("created") or {}).get("program")))
     for name in old:
         os.unlink(os.path.join(site.programs, name))
-    return sorted(old)
 
 
 def _is_superfluous(site: Site, row: Row) -> bool:
@@ -292,9 +274,8 @@ def _is_superfluous(site: Site, row: Row) -> bool:
         return False
     if not NAME.match(row.app_id):  # also an array that was removed while it was being submitted
         return os.path.basename(row.command) == ARRAY_SCRIPT
-    try:
-        folder = site.open(row.app_id)
-    except OpError:
+    folder = site.find(row.app_id)
+    if folder is None:
         return True
     with folder:
         names = folder.names()

@@ -180,20 +180,33 @@ class Site:
     def path(self, app_id: Any) -> str:
         return os.path.join(self.apps, checked(app_id))
 
-    def open(self, app_id: Any) -> Folder:
-        """Open the folder of an app. Raises OpError unknown-app."""
+    def find(self, app_id: Any) -> Optional[Folder]:
+        """Open the folder of an app; None for an unknown app."""
         try:
             return Folder(self.path(app_id))
         except FileNotFoundError:
-            raise OpError("unknown-app", f"no app {app_id} in {self.apps}") from None
+            return None
+
+    def open(self, app_id: Any) -> Folder:
+        """Open the folder of an app. Raises OpError unknown-app."""
+        folder = self.find(app_id)
+        if folder is None:
+            raise OpError("unknown-app", f"no app {app_id} in {self.apps}")
+        return folder
+
+    def answer(self, op: Json, act: Callable[[Folder], Json]) -> Json:
+        """The answer to an operation on an app: what `act` returns for its open folder, or an error."""
+
+        def opened() -> Json:
+            with self.open(op["app_id"]) as folder:
+                return act(folder)
+
+        return answered(opened, self.job_dir)
 
     def open_again(self, identity: Owner) -> Optional[Folder]:
         """The folder that was open before; None when it is gone, even if another one has its name."""
-        try:
-            folder = Folder(self.path(identity[0]))
-        except FileNotFoundError:
-            return None
-        if folder.identity == identity:
+        folder = self.find(identity[0])
+        if folder is None or folder.identity == identity:
             return folder
         folder.__exit__()
         return None
@@ -292,23 +305,16 @@ def put_program(site: Site, op: Json) -> Json:
 
 def hello(site: Site, op: Json) -> Json:
     """The description of the cluster; Slurm is asked once a day."""
-    cached = None
-    path = os.path.join(site.job_dir, "cluster")
-    key = os.environ.get("SLURM_CONF", "")
-    try:
-        with open(path) as file:
-            found = json.load(file)
-        if found["conf"] == key and "max_array" in found["found"] and 0 <= time.time() - found["at"] < 86400:
-            cached = found["found"]
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    if cached is None:
+    path, key = os.path.join(site.job_dir, "cluster"), os.environ.get("SLURM_CONF", "")
+    found = AppFolder(site.job_dir).read_json("cluster") or {}
+    cached = found.get("found") or {}
+    is_fresh = 0 <= time.time() - found.get("at", 0.0) < 86400
+    if not (is_fresh and found.get("conf") == key and "max_array" in cached):
         cached = site.slurm.hello()
         os.makedirs(site.job_dir, 0o700, exist_ok=True)
         replace(path, json.dumps({"conf": key, "at": time.time(), "found": cached}))
-    here: Json = {"user": site.slurm.user, "home": os.path.expanduser("~"), "job_dir": site.job_dir}
-    here["programs"] = os.listdir(site.programs) if os.path.isdir(site.programs) else []
-    return dict(cached, python=".".join(str(each) for each in sys.version_info[:3]), **here)
+    programs = os.listdir(site.programs) if os.path.isdir(site.programs) else []
+    return dict(cached, user=site.slurm.user, job_dir=site.job_dir, programs=programs)
 
 
 # -- requests ------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from launcher.schedulers.slurm.site.shared import Json, Owner, Owners
+from launcher.schedulers.slurm.site.shared import Json, Owner, Owners, seconds_of
 
 UNREACHABLE = re.compile(
     r"unable to contact|unable to connect|socket timed out|connection refused|connection failure|zero bytes"
@@ -21,6 +21,7 @@ FORGOTTEN = re.compile(r"invalid job id|already finished|already completed", re.
 ADVICE = re.compile('Try "[a-z]+ --help"')
 AFTERCORR = 10  # see `_aftercorr`; Slurm's default
 CALL_S = 30.0  # time limit of one command of Slurm
+SIGNAL_S = 2.0  # time limit of one scancel that sends a signal
 SUBMIT_S = 90.0  # time limit of one sbatch, which itself tries again for a while
 WORDS = 200  # words of one scancel, which asks the controller once for each
 SPANS = 5000  # spans of tasks in one word: Linux allows 128 KiB
@@ -208,23 +209,12 @@ def parse_accounts(text: str, names: Dict[str, str]) -> Dict[str, Json]:
 def _add_step(steps: Dict[str, List[float]], name: str, fields: Sequence[str]) -> None:
     """Add a step: its tasks, wall, user and system time in s, and the memory of its largest task."""
     tasks, elapsed = (int(each) if each.isdigit() else 0 for each in fields[:2])
-    user, system = (_seconds(each) for each in fields[2:4])
+    user, system = (seconds_of(each) or 0.0 for each in fields[2:4])
     size = re.match(r"([\d.]+)([KMGTP]?)\Z", fields[4])
     memory = int(float(size.group(1)) * 1024 ** " KMGTP".index(size.group(2) or " ")) if size else 0
     known = steps.get(name, [0, 0, 0.0, 0.0, 0])
     sums = [a + b for a, b in zip(known, (tasks, elapsed * tasks, user, system))]
     steps[name] = [*sums, max(known[4], memory)]
-
-
-def _seconds(text: str) -> float:
-    """Convert `01:02.345`, `03:01:02` or `1-03:01:02` to seconds; 0 for other text."""
-    if not re.match(r"(\d+-)?[\d:.]+\Z", text):
-        return 0.0
-    days, _, clock = text.rpartition("-")
-    total = 0.0
-    for part in clock.split(":"):
-        total = total * 60 + float(part or 0)
-    return total + 86400 * int(days or 0)
 
 
 # -- the commands ------------------------------------------------------------------------------------------
@@ -242,11 +232,17 @@ class Slurm:
         self._down: Optional[OpError] = None
 
     def run(
-        self, argv: Sequence[str], limit_s: float = CALL_S, cwd: str = "/", *, text: str = ""
+        self,
+        argv: Sequence[str],
+        limit_s: float = CALL_S,
+        cwd: str = "/",
+        *,
+        text: str = "",
+        may_last: bool = False,
     ) -> Tuple[int, str, str]:
         """Run a command, with `text` as its input; returns exit code, output and errors.
 
-        Raises OpError no-slurm, unreachable.
+        may_last: it succeeds as well when its time is over. Raises OpError no-slurm, unreachable.
         """
         if self._down is not None:
             raise self._down
@@ -255,6 +251,8 @@ class Slurm:
         except FileNotFoundError:
             raise OpError("no-slurm", f"there is no {argv[0]} on {os.uname().nodename}") from None
         except subprocess.TimeoutExpired:
+            if may_last:
+                return 0, "", ""
             self._down = OpError("unreachable", f"{argv[0]} got no answer within {limit_s:.0f} s")
             raise self._down from None
         if code and UNREACHABLE.search(err) and not BUSY.search(err):
@@ -311,12 +309,17 @@ class Slurm:
         raise OpError("refused", refusal(err or out))
 
     def cancel(self, job_ids: Sequence[str], options: Sequence[str] = ()) -> Set[str]:
-        """Cancel or signal jobs; returns the jobs that had ended before, without some tasks of arrays."""
+        """Cancel or signal jobs; returns the jobs that had ended before, without some tasks of arrays.
+
+        scancel sends a signal to a task of an array whose other tasks wait again and again, as Slurm
+        (22.05 to 24.11) answers "try again" each time. So it gets the time to send the signal once.
+        """
         words, over = listed(job_ids), set()  # type: List[str], Set[str]
+        limit_s = SIGNAL_S if options else CALL_S
         for first in range(0, len(words), WORDS):
             portion = words[first : first + WORDS]
-            code, _, err = self.run(["scancel", *options, *portion])
-            if code and not FORGOTTEN.search(err):
+            code, _, err = self.run(["scancel", *options, *portion], limit_s, may_last=bool(options))
+            if code and err.strip() and not FORGOTTEN.search(err):  # it is silent about jobs that have ended
                 raise OpError("refused", refusal(err))
             if code:
                 over |= set(re.findall(r"[\w+]+", err)).intersection(portion) or set(portion)
@@ -326,11 +329,9 @@ class Slurm:
         found = self._config()
         return {
             "cluster": found.get("ClusterName", ""),
-            "slurm": found.get("SLURM_VERSION", ""),
             "max_array": int(found.get("MaxArraySize") or 0),
             "max_jobs": int(found.get("MaxJobCount") or 0),
             "aftercorr": _aftercorr(found.get("SchedulerParameters", "")),
-            "accounting": not found.get("AccountingStorageType", "none").endswith("none"),
         }
 
     def _config(self) -> Dict[str, str]:

@@ -13,7 +13,6 @@ from launcher.schedulers.slurm.site.agent.removal import cancel_jobs, dismantle
 from launcher.schedulers.slurm.site.agent.site import (
     Folder,
     Site,
-    answered,
     checked,
     is_removed,
     need_of,
@@ -263,7 +262,7 @@ def start(site: Site, ops: Sequence[Json]) -> List[Json]:
     jobs: Dict[str, str] = {}  # app id → its held job
     live = lru_cache(maxsize=None)(partial(known, site, over=False))
     with site.one_look(len(ops)):
-        answers = [_of_app(site, op, partial(_ready, site, op, jobs, live)) for op in ops]
+        answers = [site.answer(op, partial(_ready, site, op, jobs, live)) for op in ops]
         problems = _release(site, list(jobs.values()))
 
     def accept(folder: Folder) -> Json:
@@ -272,15 +271,7 @@ def start(site: Site, ops: Sequence[Json]) -> List[Json]:
             raise folder.gone() if FORGOTTEN.search(problems[job]) else OpError("refused", problems[job])
         return _accept(folder, at)
 
-    return [answer or _of_app(site, op, accept) for op, answer in zip(ops, answers)]
-
-
-def _of_app(site: Site, op: Json, act: Callable[[Folder], Json]) -> Json:
-    def opened() -> Json:
-        with site.open(op["app_id"]) as folder:
-            return act(folder)
-
-    return answered(opened, site.job_dir)
+    return [answer or site.answer(op, accept) for op, answer in zip(ops, answers)]
 
 
 def _ready(site: Site, op: Json, jobs: Dict[str, str], live: Live, folder: Folder) -> Json:
