@@ -222,6 +222,8 @@ def _with_inputs(snapshot: Snapshot, launches: Iterable[Launch]) -> Snapshot:
     return replace(snapshot, inputs={digest: found for digest, found in lists.items() if found is not None})
 
 
+_TIMES_DIFFER_S = 2.0
+"""How far the time of a file may lie before the moment of its writing: some file systems count in twos."""
 _MOST_SEARCHED = 16
 """The most folders of one PYTHONPATH that are searched."""
 
@@ -275,7 +277,7 @@ class CheckoutFiles:
         begin, end = attempt.created_at, attempt.ended_at or attempt.created_at
         start = attempt.started_at or begin
         differs = differing(attempt.seen, now._replace(record={**known, **now.record}))
-        found = [path for path in differs if not begin <= files.written(path) < start]
+        found = [path for path in differs if not begin <= files.written(path) < start - _TIMES_DIFFER_S]
         written = {path for path in found if begin <= files.written(path) <= end and not files.is_code(path)}
         if written and launch.root not in self._tracked:
             repository = git.repository(launch.root)

@@ -42,7 +42,8 @@ def _values(**floats: bool) -> st.SearchStrategy[Any]:
     return st.recursive(plain, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
 
 
-@example('a "b" \\')
+@example('a "b"')
+@example("a\\b")
 @example("a\n\t\x00\x7f")
 @example({"ü": ["ünï 😀", {"b": True}]})
 @example(os.fsdecode(b"a\xff"))
@@ -104,6 +105,7 @@ def _value_of(text: str, read: Callable[[str], Any]) -> str:
     [
         ("plain", '"plain"'),
         ('"X"', r'"\"X\""'),
+        ("\x7f", r'"\u007f"'),
         ("ü😀", '"\\u00fc\\ud83d\\ude00"'),
         (True, "true"),
         (False, "false"),

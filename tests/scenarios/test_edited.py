@@ -1,13 +1,16 @@
 """A plan names code that differs from the code that a kept job ran; `on_edit: rerun` runs the job again."""
 
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
+import time
 
 import pytest
 
 from launcher import paths
+from tests.waiting import until
 
 TRAIN = """
     version: 1
@@ -130,6 +133,7 @@ def test_an_edit_under_a_running_attempt_does_not_stop_it(scenario):
     assert scenario.actions(file) == {"job": "rerun"}
 
 
+@pytest.mark.slow
 def test_an_edit_while_a_job_waits_is_what_it_runs_and_no_edit_of_it(scenario):
     gate = scenario.gate()
     scenario.job(gate.script, name="first")
@@ -138,6 +142,9 @@ def test_an_edit_while_a_job_waits_is_what_it_runs_and_no_edit_of_it(scenario):
     scenario.apply(".")
     gate.entered()
     scenario.write("train.py", "print('new')\n")
+    begun = scenario.attempts("train")[0].created_at
+    os.utime(scenario.folder / "train.py", (begun, begun))
+    until(lambda: time.time() > begun + 2.1)
     gate.open()
     scenario.wait("train")
     assert scenario.logs("train") == "new\n"

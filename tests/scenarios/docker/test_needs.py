@@ -11,8 +11,8 @@ from tests.scenario import until_line
 from tests.scenarios.test_needs import (  # noqa: F401
     JOBS,
     pipeline,
-    test_a_changed_waiting_job_is_withdrawn_and_submitted_again,
     test_a_wait_ends_and_names_the_apply_where_the_holder_of_its_job_dies_meanwhile,
+    test_an_added_need_keeps_a_running_job_and_resubmits_a_waiting_job,
     test_logs_of_a_waiting_job_name_its_need_and_follow_the_job_from_its_start,
 )
 
