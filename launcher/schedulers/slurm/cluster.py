@@ -174,6 +174,7 @@ _SITE = "launcher.schedulers.slurm.site"
 _EMPTY = ("launcher", "launcher.schedulers", "launcher.schedulers.slurm")
 _OF_AGENT = (
     "launcher.filelock",
+    "launcher.holding.events",
     "launcher.holding.journal",
     "launcher.schedulers.appfolder",
     "launcher.schedulers.contents",

@@ -153,7 +153,7 @@ class Login:
         ):
             found = self.do(**op)
             assert "error" not in found, found
-            if "skipped" in found:
+            if found.get("state") == "skipped":
                 return "skipped"
         return str(found["state"])
 

@@ -63,7 +63,7 @@ def test_an_app_whose_need_has_not_succeeded_is_skipped_instead_of_created(login
         login.do("end", app_id="a-1", outcome={"state": outcome})
     login.reserve("b-1", "n1")
     found = login.do(**login.creation("b-1", "n1", needs=[{"app_id": "a-1", "job": "a"}]))
-    assert found == {"skipped": "a-1", "message": message}
+    assert found == {"state": "skipped", "message": message}
     assert (login.outcome("b-1")["state"], login.outcome("b-1")["message"]) == ("skipped", message)
     assert "secrets" not in login.names("b-1")
     assert login.do("withdraw", app_id="b-1") == {"withdrawn": False}

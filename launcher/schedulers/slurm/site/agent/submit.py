@@ -7,6 +7,7 @@ import time
 from functools import lru_cache, partial
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
+from launcher.holding.events import skipped
 from launcher.holding.journal import is_full
 from launcher.schedulers.appfolder import remove_tree, token
 from launcher.schedulers.slurm.site.agent.removal import cancel_jobs, dismantle
@@ -170,27 +171,36 @@ def write_app(
     folder.write("app.json", app["app"])
     if app.get("secret"):
         folder.write("secrets", json.dumps(app["secret"]))
-    waits = {}
-    for need in needs:
-        state, job = ask(need["app_id"])
-        if state not in ("", "succeeded"):
-            return {}, _skip(folder, need, state)
-        if not state:
-            waits[need["app_id"]] = job
-    return waits, None
+    names = _names(needs)
+    found = {app_id: ask(app_id) for app_id in names}
+    waits = {app_id: job for app_id, (state, job) in found.items() if not state}
+    return waits, _skipped(folder, [(names[app_id], state) for app_id, (state, _) in found.items()])
 
 
 def waits_of(needs: Sequence[Json], waits: Dict[str, str]) -> Json:
     """The fields of `created` on needs: the app ids, and app id → name of the job of those in `waits`."""
-    names = {each["app_id"]: each.get("job") or each["app_id"] for each in needs}
+    names = _names(needs)
     return {"needs": list(names), "waits": {app_id: names[app_id] for app_id in waits}}
 
 
-def _skip(folder: Folder, need: Json, state: str) -> Json:
-    job = need.get("job") or need["app_id"]
-    message = f"{job} failed" if state == "failed" else f"{job} was {state}"
+def _names(needs: Sequence[Json]) -> Dict[str, str]:
+    return {each["app_id"]: each.get("job") or each["app_id"] for each in needs}
+
+
+def _skipped(
+    folder: Folder, ends: Sequence[Tuple[str, str]], undo: Callable[[], Any] = lambda: None
+) -> Optional[Json]:
+    """End an app as skipped, after `undo`, if needs have ended badly; returns the answer then.
+
+    Args:
+        ends: the job and the state of each need; the state is "" for one that has not ended.
+    """
+    message = skipped(ends)
+    if not message:
+        return None
+    undo()
     folder.end_unstarted("skipped", message)
-    return {"skipped": need["app_id"], "message": message}
+    return {"state": "skipped", "message": message}
 
 
 def _submit(site: Site, folder: Folder, op: Json, waits: Dict[str, str], again: bool) -> str:
@@ -335,15 +345,13 @@ def _accept(folder: Folder, at: float) -> Json:
 def _skip_now(site: Site, folder: Folder, live: Live) -> Optional[Json]:
     """The answer for an app whose need has not succeeded, or was forgotten by Slurm, which drops the
     dependency on such a job, so that the app's job would start."""
-    waits = (folder.json("created") or {}).get("waits") or {}
-    for app_id, name in waits.items():
+    ends = []
+    for app_id, name in ((folder.json("created") or {}).get("waits") or {}).items():
         state, need_job = need_of(site, app_id)
         if not state and (app_id, need_job) not in live():
             state = need_of(site, app_id)[0] or "lost"
-        if state not in ("", "succeeded"):
-            cancel_jobs(site, folder)
-            return dict(_skip(folder, {"app_id": app_id, "job": name}, state), state="skipped")
-    return None
+        ends.append((name, state))
+    return _skipped(folder, ends, partial(cancel_jobs, site, folder))
 
 
 # -- whether Slurm would take jobs ---------------------------------------------------------------------------
