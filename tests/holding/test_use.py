@@ -25,6 +25,15 @@ def test_the_duration_of_a_run_is_the_time_from_its_start_to_its_end():
     assert app.replicas[0].use.cpu_s == 4.0
 
 
+def test_a_run_below_a_second_has_its_own_duration_and_cores():
+    use = Use((0.01, 0.0, 0, ""), wall_s=0.02)
+    for _ in range(3):
+        use.add(Use((0.0, 0.0, 0, "")))
+    assert (use.wall_s, use.cores, use.has_cores) == (0.02, 0.5, True)
+    app, _ = play("a", "go; a/0; a/0=0 use 3 1; quiet")
+    assert app.used["a"].wall_s == 0.0
+
+
 @pytest.mark.parametrize(
     ("highest", "floor", "peak", "measured"),
     [(2000, 1000, 0, (2000, PROCESS)), (1000, 1000, 0, (0, "")), (2000, 1000, 7, (7, "cgroup"))],
