@@ -162,9 +162,7 @@ def _flow(trouble: _Trouble) -> Diagnostic | None:
     text, at = trouble.source.text, trouble.at
     if text[at : at + 1] == "{" and text[at - 1 : at] == "$":
         start = max(text.rfind(sign, 0, at - 1) for sign in "[,{\n") + 1
-        entry = re.match(
-            r"\s*(?:[\w.-]+: +)?([^{]*(?:\{\{[^}\n]*\}\}|\{[^}\n]*\}?)[^,\]}\n]*)", text[start : at + 200]
-        )
+        entry = _WITH_BRACES.match(text[start : at + 200])
         label = f"put the text in quotes{_quoted(trouble, entry[1].rstrip()) if entry else ''}"
         return trouble.says(at - 1, at + 1, "`${` needs quotes inside brackets", label)
     if text.startswith("{{", at):
