@@ -90,9 +90,9 @@ def given(lines: list[str]) -> Given:
     return made
 
 
-def told(made: Plan) -> list[str]:
+def shown(made: Plan) -> list[str]:
     """Return the lines of a plan, in the notation of cases."""
-    steps = [_told(step) for step in made.steps]
+    steps = [_shown(step) for step in made.steps]
     steps += [f"error: {each.code} {each}" for each in made.problems]
     return [" ".join(each.split()) for each in steps if not re.fullmatch(_KEPT, each)]
 
@@ -167,7 +167,7 @@ def _stood_on(launch: Launch, text: str) -> StoodOn:
     return StoodOn(name, int(number), int(edition or number), app_id, "local_cwd")
 
 
-def _told(step: Step) -> str:
+def _shown(step: Step) -> str:
     def listed(guards: tuple[Guard, ...]) -> str:
         return ", ".join(str(each.attempt) for each in guards)
 

@@ -12,7 +12,7 @@ from launcher.plan.reconcile import reconcile, select
 from launcher.plan.step import Step
 from launcher.specs.attempt import Attempt, StoodOn
 from launcher.specs.launch import Launch, Need, attempt_id
-from tests.unit.plan.histories import HOLDER, cases, given, told
+from tests.unit.plan.histories import HOLDER, cases, given, shown
 from tests.unit.plan.world import attempt, job, lines, plan, world
 
 CASES = cases("""
@@ -295,7 +295,7 @@ a skipped job runs when its need runs again
 @pytest.mark.parametrize("case", CASES)
 def test_the_plan_for_jobs_that_need_each_other(case: str) -> None:
     lines, steps = CASES[case]
-    assert told(given(lines).plan()) == steps
+    assert shown(given(lines).plan()) == steps
 
 
 def need(*names: str) -> tuple[Need, ...]:

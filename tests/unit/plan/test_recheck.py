@@ -13,7 +13,7 @@ from launcher.plan.reconcile import Scope
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import Launch
 from tests.unit.plan import test_needs, test_table
-from tests.unit.plan.histories import Given, cases, given, told
+from tests.unit.plan.histories import Given, cases, given, shown
 from tests.unit.plan.world import ORIGIN, attempt, job, plan, world
 
 NEW, OLD, EVAL, GONE = job("train", "--lr", "5"), job("train", "--lr", "3"), job("eval"), job("gone")
@@ -223,7 +223,7 @@ def test_a_saved_plan_is_checked_against_the_present_attempts(case: str) -> None
     seen = [each for each in then.attempts if each.key not in {launch.key for launch in now.desired}]
     check = later(restored(then.plan()), *seen, *now.attempts)
     stale = [f"stale {each.key.job if each.key else 'plan'}: {each.reason.code}" for each in check.stale]
-    assert (stale or told(check.plan)) == steps
+    assert (stale or shown(check.plan)) == steps
     assert (check.refusal() is None) == (not stale)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from launcher.errors import UsageError
 from launcher.plan.reconcile import reconcile
-from tests.unit.plan.histories import cases, given, told
+from tests.unit.plan.histories import cases, given, shown
 from tests.unit.plan.world import attempt, job, lines, plan, world
 
 CASES = cases(r"""
@@ -224,7 +224,7 @@ a job in line is made anew when its need runs again
 @pytest.mark.parametrize("case", CASES)
 def test_the_plan_for_a_job(case: str) -> None:
     lines, steps = CASES[case]
-    assert told(given(lines).plan()) == steps
+    assert shown(given(lines).plan()) == steps
 
 
 @pytest.mark.parametrize(("seen", "mark"), [(1, "r"), (2, "r"), (3, "!"), (4, "!")])
