@@ -14,7 +14,7 @@ HOLDERS = tuple(b"launcher.schedulers.local." + name for name in (b"supervisor",
 """In the command lines of the processes that hold local apps: one each, many, and one each again."""
 _PTRACE_ATTACH, _PTRACE_DETACH = 16, 17
 _EXECUTED_S = 5.0
-AGAIN_S = 0.25  # Linux 6.18 at times tells nobody that a process with several threads has ended
+AGAIN_S = 0.25  # Linux 6.18 at times does not report that a process with several threads has ended
 
 
 def of_home(home: str, without: Collection[int] = ()) -> list[int]:

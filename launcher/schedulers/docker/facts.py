@@ -20,7 +20,8 @@ where all of its containers ended while it was away.
 | no | yes | no | no | is lost: ended while nothing watched it |
 
 `By itself`: the run's `die` came without a `kill`, or may have come while an engine with live-restore was
-away, which still knows the exit code; a watcher followed the app then, and has recorded no `kill`.
+away, which still knows the exit code; a watcher followed the app then, and has recorded no `kill`. Such an
+engine, killed just as a run ended, does not know the code: then the run is lost, although the network stayed.
 
 `Watched`: a watcher followed the app when the engine went away, or has recorded a `kill` of this run. After a
 `kill`, the watcher records no exit before the engine has answered on a new connection: a stopping engine

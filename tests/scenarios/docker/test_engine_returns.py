@@ -10,6 +10,7 @@ from tests import processes
 from tests.engines import tidy
 from tests.lanes import thinned
 from tests.scenarios.docker.test_engine_stops import LOST, SLEEP
+from tests.waiting import until
 
 HOMES = ("a", "b")
 HALF = f"resource: {{cpu: {machine(with_gpus=False).cpu / 2}}}"
@@ -98,6 +99,10 @@ def test_containers_run_on_while_an_engine_with_live_restore_is_away(scenario, e
     for gate in gates.values():
         gate.entered()
     apps = scenario.apps()
+    pair = scenario.attempts("pair")[-1].app_id
+    until(
+        lambda: scenario.container(pair, 1).state == "exited"
+    )  # else a killed engine may lose its exit code
     getattr(engine, way)()
     engine.up()
     assert scenario.actions(*files) == dict.fromkeys(gates, "keep")
@@ -107,6 +112,25 @@ def test_containers_run_on_while_an_engine_with_live_restore_is_away(scenario, e
     scenario.launcher("wait", *gates)
     assert [scenario.attempts(name)[-1].state for name in gates] == ["succeeded"] * len(gates)
     assert scenario.apps() == apps
+
+
+@LIVE_RESTORE
+def test_a_replica_whose_exit_code_an_engine_with_live_restore_has_lost_is_lost(scenario, engine):
+    """An engine loses the code of a container that ends just before the engine is killed.
+
+    Here the process that keeps the code dies with its container, which leaves the same.
+    """
+    gate = scenario.gate("pair")
+    file = scenario.job(f"[ $<replica_id> = 1 ] && sleep 1d; {gate.script}", name="pair", replicas=2)
+    scenario.apply(file)
+    gate.entered()
+    app_id = scenario.attempts("pair")[-1].app_id
+    pid = scenario.daemon.inspect(scenario.container(app_id, 1).id)["State"]["Pid"]
+    engine.kill()
+    processes.kill([processes.parent(pid), pid])
+    engine.up()
+    scenario.launcher("wait", "pair", code=None)
+    assert [(each.state, each.message) for each in scenario.attempts("pair")] == [("lost", LOST)]
 
 
 @LIVE_RESTORE

@@ -1,6 +1,7 @@
 """Which events a watcher waits for, and how long."""
 
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -88,10 +89,15 @@ def test_a_silent_stream_does_not_mean_that_the_engine_went_away(queue: EventQue
     assert not queue.watched
 
 
-def _observed(queue: EventQueue, state_text: str, *, keeps: bool = False) -> tuple[int | None, str]:
+def _observed(
+    queue: EventQueue, state_text: str, *, keeps: bool = False, started_at: float = 99.0
+) -> tuple[int | None, str]:
     """Return the exit code and the loss that a watcher records for an end when the engine is back."""
     back: Any = SimpleNamespace(
-        started_at=lambda: 99.0, answer_anew=lambda: None, keeps_containers=lambda: keeps
+        started_at=lambda: started_at,
+        answer_anew=lambda: None,
+        keeps_containers=lambda: keeps,
+        log_frames=lambda *args, **which: nullcontext(()),
     )
     facts = AppObserver(back, "app", queue).end_of(replace(container(0, state_text), id="c"), Journal())
     return facts["code"], facts.get("lost", "")
@@ -134,6 +140,18 @@ def test_an_end_while_an_engine_with_live_restore_was_away_counts_by_its_code(
     put(queue, *facts, at=11.0)
     queue.disconnected(EngineGone("gone"))
     assert _observed(queue, state_text, keeps=keeps) == end
+
+
+@pytest.mark.parametrize(
+    ("facts", "end"),
+    [((), (None, ENGINE_STOPPED)), ((("die", {"exitCode": "255"}),), (255, "")), ((KILL,), (255, ""))],
+)
+def test_an_exit_code_that_an_engine_with_live_restore_has_lost_is_not_taken_for_255(queue, facts, end):
+    queue.disconnected(EngineGone("gone"))
+    queue.connected(engine_started_at=1.0)
+    put(queue, *facts, at=11.0)
+    queue.drain()
+    assert _observed(queue, "exited 255", keeps=True, started_at=1.0) == end
 
 
 def test_without_a_watcher_an_end_while_an_engine_with_live_restore_was_away_is_lost(queue):

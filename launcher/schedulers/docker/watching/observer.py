@@ -16,7 +16,7 @@ from launcher.schedulers.docker.client.errors import EngineError, EngineRefused,
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.streams import Event, EventStream
 from launcher.schedulers.docker.client.wire import Patience
-from launcher.schedulers.docker.facts import alone, why_lost
+from launcher.schedulers.docker.facts import ENGINE_STOPPED, alone, why_lost
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import APP_ID, Labels
 from launcher.schedulers.docker.log_reader import shortly_before
@@ -278,11 +278,14 @@ class AppObserver:
         events, is_unknown = self._events, code == _UNKNOWN
         if is_unknown or ended.id in events.killed:
             self._engine.answer_anew()
-        by_itself = not is_unknown and events.is_by_itself(ended)
-        if not (is_unknown or by_itself) and events.watched and ended.id not in events.killed:
+        by_itself = events.is_by_itself(ended)
+        if events.watched and not by_itself and ended.id not in events.killed:
             # The engine was away: did the run go on until it ended by itself?
             is_killed = journal.app.was_killed(ended.id, ended.started_at)
+            if is_unknown and not is_killed:
+                return ENGINE_STOPPED
             by_itself = not is_killed and self._engine.keeps_containers()
+        by_itself = by_itself and not is_unknown
         now = self._engine.started_at()
         return why_lost(ended, journal.app, now, watched=events.watched, by_itself=by_itself)
 
