@@ -56,7 +56,8 @@ REMOVED = "its container was removed"
 ALL_REMOVED = "its containers were removed"
 ENGINE_STOPPED = "the Docker engine was stopped"
 UNSEEN = "ended while nothing watched it"
-_UNKNOWN_CODE = 255  # exit code of a container that the engine lists as dead
+UNKNOWN_CODE = 255
+"""The exit code of a container that the engine lists as dead, and of an end that the engine has missed."""
 
 
 def open_app(
@@ -146,7 +147,7 @@ def has_begun(
 
 def alone(container: Container) -> Mapping[str, Any]:
     """The facts of an end, read from the container alone."""
-    code = _UNKNOWN_CODE if container.exit_code is None else container.exit_code
+    code = UNKNOWN_CODE if container.exit_code is None else container.exit_code
     why = cause_of(container.error) if code and container.error else ""
     return {"code": code, "oom": container.oom, "why": why}
 

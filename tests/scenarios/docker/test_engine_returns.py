@@ -100,9 +100,8 @@ def test_containers_run_on_while_an_engine_with_live_restore_is_away(scenario, e
         gate.entered()
     apps = scenario.apps()
     pair = scenario.attempts("pair")[-1].app_id
-    until(
-        lambda: scenario.container(pair, 1).state == "exited"
-    )  # else a killed engine may lose its exit code
+    # An engine that is killed just as a container ends may lose its exit code.
+    until(lambda: scenario.container(pair, 1).state == "exited")
     getattr(engine, way)()
     engine.up()
     assert scenario.actions(*files) == dict.fromkeys(gates, "keep")

@@ -16,7 +16,7 @@ from launcher.schedulers.docker.client.errors import EngineError, EngineRefused,
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.streams import Event, EventStream
 from launcher.schedulers.docker.client.wire import Patience
-from launcher.schedulers.docker.facts import ENGINE_STOPPED, alone, why_lost
+from launcher.schedulers.docker.facts import ENGINE_STOPPED, UNKNOWN_CODE, alone, why_lost
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import APP_ID, Labels
 from launcher.schedulers.docker.log_reader import shortly_before
@@ -31,7 +31,6 @@ _DEADLY = ("2", "3", "9", "15")
 _BY_SIGNAL = frozenset(128 + int(signal) for signal in _DEADLY)
 _KILLED = 137
 _SAID_LINES = 500  # how many lines of a log are read to find the last line of its stderr
-_UNKNOWN = 255  # also the code of an end that a stopping or killed engine has missed
 
 
 class SharedStream:
@@ -275,17 +274,16 @@ class AppObserver:
 
     def _why_lost(self, ended: Container, journal: Journal, code: int) -> str:
         """See `facts.why_lost`."""
-        events, is_unknown = self._events, code == _UNKNOWN
-        if is_unknown or ended.id in events.killed:
+        events, is_unknown = self._events, code == UNKNOWN_CODE
+        is_killed = ended.id in events.killed
+        if is_unknown or is_killed:
             self._engine.answer_anew()
         by_itself = events.is_by_itself(ended)
-        if events.watched and not by_itself and ended.id not in events.killed:
-            # The engine was away: did the run go on until it ended by itself?
-            is_killed = journal.app.was_killed(ended.id, ended.started_at)
-            if is_unknown and not is_killed:
-                return ENGINE_STOPPED
-            by_itself = not is_killed and self._engine.keeps_containers()
-        by_itself = by_itself and not is_unknown
+        is_killed = is_killed or journal.app.was_killed(ended.id, ended.started_at)
+        is_unseen = events.watched and not (by_itself or is_killed)  # the run may have outlived the engine
+        if is_unseen and is_unknown:
+            return ENGINE_STOPPED
+        by_itself = not is_unknown and (by_itself or (is_unseen and self._engine.keeps_containers()))
         now = self._engine.started_at()
         return why_lost(ended, journal.app, now, watched=events.watched, by_itself=by_itself)
 
@@ -296,7 +294,7 @@ def _code_in(die: Event) -> int | None:
     None where the engine has missed the end, or does not report the code.
     """
     text = die.attributes.get("exitCode", "")
-    return int(text) if text.isdecimal() and int(text) != _UNKNOWN else None
+    return int(text) if text.isdecimal() and int(text) != UNKNOWN_CODE else None
 
 
 # -- the last line of stderr, for the message of a failure -------------------------------------------------
