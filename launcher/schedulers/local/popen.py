@@ -8,7 +8,13 @@ from functools import cache
 from typing import Any, TypedDict
 
 from launcher.dataclass import dataclass, field
-from launcher.schedulers.checks import add_times, check_runnable, overridden, without_containers
+from launcher.schedulers.checks import (
+    add_times,
+    check_runnable,
+    gpu_type_notes,
+    overridden,
+    without_containers,
+)
 from launcher.schedulers.replica_request import alike, shown_value
 from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.check import Problem
@@ -218,4 +224,4 @@ def notes(app: AppDef, scheduler: str) -> list[str]:
         if role.resource.cpu > 0 or role.resource.memMB > 0:
             out.append(f"role `{role.name}`: cpu and memory are not enforced by {scheduler}")
         out += without_containers(role, scheduler, "this machine", "this host's ports")
-    return out
+    return [*out, *gpu_type_notes(app, scheduler, is_here=True)]

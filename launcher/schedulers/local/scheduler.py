@@ -102,12 +102,9 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         return problems(app, cfg)
 
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[PopenRequest]:
-        from launcher.schedulers.checks import gpu_type_notes
         from launcher.specs.app import AppDryRunInfo
 
-        request = self._request(app, cfg, self.session_name)
-        request.notes += gpu_type_notes(app, self.backend, is_here=True)
-        return AppDryRunInfo(request, str)
+        return AppDryRunInfo(self._request(app, cfg, self.session_name), str)
 
     def _request(self, app: AppDef, cfg: Mapping[str, CfgVal], session: str) -> PopenRequest:
         """Build the request; reads the current folder. Raises ImageError for a missing working folder."""
