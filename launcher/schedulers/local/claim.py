@@ -19,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from launcher.schedulers.local.popen import PopenRequest
     from launcher.state.store import Store
 
 
@@ -36,12 +37,12 @@ class Claim:
         self.lock_fd = lock_fd
         self.resumed = False
 
-    def make_room(self, replicas: int) -> None:
-        """Allocate blocks for the events of a run, so that a disk that is full later has room for them.
+    def prepare(self, request: PopenRequest) -> None:
+        """Record the request, and allocate blocks for events, for which a disk that is full later has room.
 
         Raises StateError where the disk is full now.
         """
-        size = _EVENTS_OF_APP + _EVENTS_OF_REPLICA * replicas
+        size = _EVENTS_OF_APP + _EVENTS_OF_REPLICA * sum(map(len, request.role_params.values()))
         path = os.path.join(self.app_dir, rundir.EVENTS)
         try:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -52,6 +53,7 @@ class Claim:
         except OSError as error:
             if is_full(error):  # otherwise the file system cannot allocate blocks
                 raise paths.unusable(error, self.app_dir) from error
+        write_json(self.app_dir, "request.json", request.to_json())
 
     def release(self) -> None:
         """Close this process's copy of the lock; a supervisor that inherited it keeps its own."""
