@@ -198,23 +198,20 @@ def _all_options() -> runopts:
 def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
     """Raise RejectedAppError for an invalid app, InvalidRunConfigException for options out of range."""
     _all_options().check_values(cfg)
-    check_runnable(app, lambda app: problems(app, cfg))
+    check_runnable(app, problems(app, cfg))
 
 
-def problems(app: AppDef, cfg: Mapping[str, CfgVal]) -> list[Problem]:
-    """The problems of an app and its options on this scheduler. Paths of options begin with `cfg`."""
-    found = []
+def problems(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
+    """Yield the problems of an app and its options on this scheduler. Paths of options begin with `cfg`."""
     if cfg.get("log_dir") and cfg.get("log_max_mb") is not None:
         message = (
             "log_max_mb bounds logs in the state folder; those in a `log_dir` are complete: leave one out"
         )
-        found.append(Problem(("cfg", "log_max_mb"), "unusable-text", message))
-    # PATH is composed when replicas are spawned, and shown when an executable is not found in it.
-    return found + [
-        Problem(("roles", role.name, "env", "PATH"), "unusable-text", "PATH cannot be a secret")
-        for role in app.roles
-        if isinstance(role.env.get("PATH"), Secret)
-    ]
+        yield Problem(("cfg", "log_max_mb"), "unusable-text", message)
+    for role in app.roles:
+        # PATH is composed when replicas are spawned, and shown when an executable is not found in it.
+        if isinstance(role.env.get("PATH"), Secret):
+            yield Problem(("roles", role.name, "env", "PATH"), "unusable-text", "PATH cannot be a secret")
 
 
 def notes(app: AppDef, scheduler: str) -> list[str]:
