@@ -158,7 +158,7 @@ class _Follower:
 
     def _ended(self, outcome: Outcome, attempt: Attempt, unwritten: StateError | None) -> Outcome:
         """Report the end of an app, and return its outcome. `unwritten`: why the ledger lacks the end."""
-        warnings = tuple(attempt.warnings)
+        warnings = attempt.warnings
         if unwritten is not None:
             warnings = (*warnings, unrecorded(f"it has {attempt.state}", unwritten))
         message = attempt.message

@@ -326,7 +326,7 @@ class StagedScheduler(Scheduler[T]):
 
         self.wait(app_id, timeout_s)
         attempt = self.attempt(app_id)
-        return attempt and replace(attempt, warnings=self.warnings(app_id))
+        return attempt and replace(attempt, warnings=tuple(self.warnings(app_id)))
 
     def wait_record(self, app_id: str, timeout_s: float | None = None) -> AppRecord | None:
         """The record of `ended_attempt`; for an app that no job file made, its `record`."""

@@ -223,7 +223,7 @@ class Attempt:
     drift: str = ""
     elsewhere: str = ""
     unreadable: str = ""
-    warnings: Sequence[str] = ()
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.edition:

@@ -205,10 +205,7 @@ class Store(Reader):
 
     def record_all(self, attempts: Iterable[Attempt]) -> None:
         """`record` several attempts in one transaction."""
-        known = [*attempts]
-        rows = [from_attempt(each) for each in known]
-        ended = [(each.app_id,) for each in known if not each.is_live]
-        self._transact(lambda db: (db.executemany(_RECORD, rows), db.executemany(_COPY_END, ended)))
+        self._transact(lambda db: [_record(db, attempt) for attempt in attempts])
 
     def end(self, app: AppRecord) -> bool:
         """Record the outcome of an app; True when it was new. Unknown apps and known outcomes stay.
