@@ -99,7 +99,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
     def app_problems(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterable[Problem]:
         from launcher.schedulers.local.popen import problems
 
-        return problems(app, cfg)
+        return [*problems(app, cfg)]
 
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[PopenRequest]:
         from launcher.specs.app import AppDryRunInfo
