@@ -158,13 +158,12 @@ class _Follower:
 
     def _ended(self, outcome: Outcome, attempt: Attempt, unwritten: StateError | None) -> Outcome:
         """Report the end of an app, and return its outcome. `unwritten`: why the ledger lacks the end."""
-        scheduler = self._scheduler(outcome)
-        warnings = tuple(scheduler.warnings(outcome.app_id))
+        warnings = attempt.warnings
         if unwritten is not None:
             warnings = (*warnings, unrecorded(f"it has {attempt.state}", unwritten))
         message = attempt.message
         if attempt.state in ("failed", "lost"):
-            message = with_cause(message, _cause(scheduler, outcome.app_id))
+            message = with_cause(message, _cause(self._scheduler(outcome), outcome.app_id))
         ended = outcome.after(attempt, message, warnings)
         about: dict[str, Any] = {"attempt": attempt.number, "app_id": outcome.app_id, "message": message}
         if attempt.state == "skipped":

@@ -231,7 +231,7 @@ class Runner:
             raise InvalidAppException(f"app `{app.name}` cannot be run:\n  " + "\n  ".join(lines))
         engine = self._scheduler(scheduler)
         options = _options(cfg)
-        resolved = engine.run_opts().resolve(options)
+        resolved = engine.resolved(options)
         launched = app
         if parent := os.environ.get(PARENT_RUN_ID) or parent_run_id:
             roles = [replace(role, env={**role.env, PARENT_RUN_ID: parent}) for role in app.roles]

@@ -304,6 +304,10 @@ class Scheduler(ABC, Generic[T]):
             opts.update(of_workspace())
         return opts
 
+    def resolved(self, cfg: Mapping[str, CfgVal]) -> Mapping[str, CfgVal]:
+        """Run options, completed with defaults. Raises InvalidRunConfigException for wrong ones."""
+        return self.run_opts().resolve(cfg)
+
     def submit(self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: object | None = None) -> str:
         """Dry run and schedule in one; returns the app id.
 
@@ -328,7 +332,7 @@ class Scheduler(ABC, Generic[T]):
         """
         from launcher.schedulers.checks import check_supported
 
-        resolved = self.run_opts().resolve(cfg)
+        resolved = self.resolved(cfg)
         info = self._submit_dryrun(app, resolved)
         check_supported(app, self.supports, self.backend)
         for role in app.roles:

@@ -132,7 +132,7 @@ class BackendScheduler(StagedScheduler[T]):
         return made
 
     def create(self, reservation: Reservation, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-        self._ours(reservation).create(app, self.run_opts().resolve(cfg))
+        self._ours(reservation).create(app, self.resolved(cfg))
 
     def start(self, reservation: Reservation) -> None:
         self._reserved.pop(reservation.app_id, None)

@@ -23,11 +23,14 @@ class RejectedAppError(SchedulerError, ValueError):
     """A scheduler cannot run the AppDef. One line per problem, with its path."""
 
 
-def check_runnable(app: AppDef, own: Callable[[AppDef], Iterable[Problem]] | None = None) -> None:
-    """Raise RejectedAppError for an app that breaks a common rule or, if well-formed, an `own` rule."""
+def check_runnable(app: AppDef, own: Iterable[Problem] = ()) -> None:
+    """Raise RejectedAppError for an app that breaks a common rule or, if well-formed, an `own` rule.
+
+    own: the problems by the scheduler's rules, which are judged only if the app is well-formed.
+    """
     problems = check_app(app)
-    if own is not None and all(problem.code != "wrong-type" for problem in problems):
-        problems += own(app)
+    if all(problem.code != "wrong-type" for problem in problems):
+        problems += own
     check_problems(app, problems)
 
 

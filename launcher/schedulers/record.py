@@ -62,6 +62,25 @@ def write_json(app_dir: str, name: str, value: Mapping[str, Any]) -> None:
         raise paths.unusable(error, os.path.join(app_dir, name)) from error
 
 
+def read_json(app_dir: str, name: str) -> dict[str, Any] | None:
+    """Read a JSON file in an app's folder; None for a missing or damaged one. Raises StateError."""
+    from launcher.errors import StateError
+    from launcher.schedulers.appfolder import AppFolder
+
+    try:
+        return AppFolder(app_dir).read_json(name)
+    except OSError as error:
+        raise StateError(f"cannot read {os.path.join(app_dir, name)}: {error.strerror}") from error
+
+
+def read_attempt(app_dir: str) -> dict[str, Any] | None:
+    """Read attempt.json; None when its client was killed before it wrote it, or the folder is missing.
+
+    Raises StateError for a file that cannot be read.
+    """
+    return read_json(app_dir, "attempt.json")
+
+
 def attempt_of_app(app: AppDef, cfg: Mapping[str, Any], scheduler: str, session: str, app_id: str) -> Attempt:
     """The attempt number 0, for an app that no job file made."""
     import time
@@ -164,16 +183,24 @@ class SeenApp:
     Attributes:
         record: its present state, with replicas and warnings where the whole app was read.
         owner: see `Attempt`.
+
+    Args:
+        folder: the app's folder, from which `recorded` is read on use if it is not given.
     """
 
-    def __init__(self, record: AppRecord, recorded: Recorded | None = None, owner: str = "") -> None:
+    def __init__(
+        self, record: AppRecord, recorded: Recorded | None = None, owner: str = "", *, folder: str = ""
+    ) -> None:
         self.record = record
         self.owner = owner
         self._recorded = recorded
+        self._folder = folder
 
     @property
     def recorded(self) -> Recorded:
-        """The contents of `attempt.json`: the app as it was reserved."""
+        """The contents of `attempt.json`: the app as it was reserved. The end of an app needs none of it."""
+        if self._recorded is None and self._folder:
+            self._recorded = read_attempt(self._folder)
         return self._recorded or {}
 
     def attempt(self) -> Attempt | None:

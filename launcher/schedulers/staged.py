@@ -318,9 +318,15 @@ class StagedScheduler(Scheduler[T]):
         return None
 
     def ended_attempt(self, app_id: str, timeout_s: float | None = None) -> Attempt | None:
-        """Block until the attempt has ended, for at most `timeout_s`; returns it, None when it is unknown."""
+        """Block until the attempt has ended, for at most `timeout_s`; returns it with its warnings.
+
+        None when it is unknown.
+        """
+        from launcher.dataclass import replace
+
         self.wait(app_id, timeout_s)
-        return self.attempt(app_id)
+        attempt = self.attempt(app_id)
+        return attempt and replace(attempt, warnings=tuple(self.warnings(app_id)))
 
     def wait_record(self, app_id: str, timeout_s: float | None = None) -> AppRecord | None:
         """The record of `ended_attempt`; for an app that no job file made, its `record`."""

@@ -156,7 +156,7 @@ def _by_mixin(
 ) -> AppDryRunInfo[Any]:
     """The request for a copy of the app, with the workspace in its roles; builds the workspace now."""
     placed = replace(app, roles=deepcopy(app.roles))
-    scheduler.build_workspace_and_update_roles(placed.roles, workspace, scheduler.run_opts().resolve(cfg))
+    scheduler.build_workspace_and_update_roles(placed.roles, workspace, scheduler.resolved(cfg))
     info: AppDryRunInfo[Any] = scheduler.submit_dryrun(placed, cfg)
     return info
 

@@ -124,6 +124,9 @@ def late_document(launch: Launch) -> LateDocument:
     return LateDocument(make)
 
 
+_UNRECORDED = ("unreadable", "warnings")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """The record of one attempt. An engine stores it with live objects, the ledger stores it permanently.
@@ -171,6 +174,7 @@ class Attempt:
         elsewhere: address of its engine, if that is not the one that was asked; never recorded. The other
             fields are then the last known ones.
         unreadable: why the engine's record of it cannot be read; never recorded. As `elsewhere`.
+        warnings: problems that did not end it, such as output lost to a full disk; never recorded.
     """
 
     key: JobKey
@@ -219,6 +223,7 @@ class Attempt:
     drift: str = ""
     elsewhere: str = ""
     unreadable: str = ""
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.edition:
@@ -273,7 +278,7 @@ class Attempt:
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object; `from_json` gives the attempt back."""
-        out = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "unreadable"}
+        out = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _UNRECORDED}
         return {
             **out,
             "key": list(self.key),

@@ -284,4 +284,5 @@ def as_seen(attempt: Attempt, record: AppRecord, owner: str = "") -> Attempt:
         output_digest=record.output_digest or attempt.output_digest,
         images=record.images or attempt.images,
         used=record.used,
+        warnings=tuple(record.warnings),
     )

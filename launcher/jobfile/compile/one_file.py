@@ -9,28 +9,20 @@ from pydantic import ValidationError
 
 from launcher.dataclass import dataclass, field, replace
 from launcher.jobfile.compile.advice import advise, advise_text, advise_variables
-from launcher.jobfile.compile.build import validated
 from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.layers import Layered, Parents, is_known_version, layered
-from launcher.jobfile.compile.matrix import NO_MATRIX, Combination, Matrix, named
-from launcher.jobfile.compile.one_job import Expanded, Trace, Work, compile_job
+from launcher.jobfile.compile.matrix import NO_MATRIX, named
+from launcher.jobfile.compile.one_job import Trace, Work, compile_job, expanded
 from launcher.jobfile.compile.overlay import WHOLE, Placed, holding, laid_over, swept, without
 from launcher.jobfile.compile.project import STAND_INS, Home
-from launcher.jobfile.compile.references import References, names_in
-from launcher.jobfile.compile.variables import AnyVar, Inputs, Value, resolve_variables, without_secrets
-from launcher.jobfile.compile.variants import (
-    Variant,
-    Variants,
-    beginning,
-    check_names,
-    chosen_target,
-    group_of,
-)
+from launcher.jobfile.compile.references import References
+from launcher.jobfile.compile.variables import AnyVar, Inputs, without_secrets
+from launcher.jobfile.compile.variants import Variant, Variants, beginning, chosen_target
 from launcher.jobfile.diagnostic import Diagnostic
 from launcher.jobfile.messages.collector import Collector, got, masked
 from launcher.jobfile.messages.wording import report
-from launcher.jobfile.model.fields import JOB_FIELDS, ROLE
-from launcher.jobfile.model.job_file import Declarations, JobFile
+from launcher.jobfile.model.fields import ROLE
+from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.model.types import VERSION
 from launcher.jobfile.text.document import MAX_BYTES, Document, Path
 from launcher.specs import canonical
@@ -151,7 +143,7 @@ def _declared(job: Layered, target: str, inputs: Inputs, home: Home, is_whole: b
     if not isinstance(name, str):
         return None
     problems = Collector(document)
-    whole = _expanded(Variants(document, problems, job.marked).of(target), inputs, home, problems)
+    whole = expanded(Variants(document, problems, job.marked).of(target), inputs, home, problems)
     project = whole.references(NO_MATRIX, home, problems).values["job.project"].text
     is_guessed = not whole.combinations or any(map(whole.is_in_names, problems.assumed))
     jobs = frozenset(named(name, combination) for combination in whole.combinations)
@@ -330,7 +322,7 @@ def _problems_of_other(outcome: _Outcome, document: Document) -> list[Diagnostic
 
 def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome:
     shared = Collector(variant.document, broken=set(above.broken))
-    whole = _expanded(variant, work.inputs, work.home, shared)
+    whole = expanded(variant, work.inputs, work.home, shared)
     if _is_too_much(len(whole.combinations), "matrix", variant.document, shared):
         whole.combinations = []
     made = whole.combinations or [NO_MATRIX]
@@ -361,46 +353,6 @@ def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome
         advise(job, work.directory, problems, common_fields)
         outcome.take(problems.found)
     return outcome
-
-
-def _expanded(variant: Variant, inputs: Inputs, home: Home, problems: Collector) -> Expanded:
-    value = dict(variant.document.value or {})
-    declared = value.pop("vars", {})
-    specs = _definitions(declared, problems)
-    inputs = replace(inputs, defaulted=variant.defaulted) if variant.defaulted else inputs
-    known = {f"var.{name}": found for name, found in resolve_variables(specs, inputs, problems).items()}
-    for name in declared if isinstance(declared, dict) else ():
-        known.setdefault(f"var.{name}", Value(None, ""))  # declared wrongly: reported once, not at every use
-    known["target.name"] = Value(variant.target, variant.target)
-    whole = Expanded(value, specs, known, variant.target)
-    if "matrix" in value:
-        whole.combinations = _combinations(value.pop("matrix"), whole, home, problems)
-    return whole
-
-
-def _combinations(matrix: Any, whole: Expanded, home: Home, problems: Collector) -> Sequence[Combination]:
-    """Return the combinations. A wrong matrix has none, and its references are then not checked."""
-    name, project = whole.value.get("name"), whole.value.get("project", home.config.project)
-    group = group_of(name, matrix)
-    whole.group = group if isinstance(group, str) else ""
-    values = {**whole.known, "job.name": Value(group, str(group))}
-    if isinstance(project, str) and "$" not in project:
-        values["job.project"] = Value(project, project)
-    resolved = References(problems, values, home.git).resolve(matrix, JOB_FIELDS["matrix"], ("matrix",))
-    made = Matrix(problems, names_in(whole.value)).combinations(resolved)
-    made = check_names(name, matrix, made, problems)
-    if not made:
-        axes = (name for name in names_in(whole.value) if name.startswith("matrix."))
-        whole.known.update({axis: Value(None, "") for axis in axes})
-    return made
-
-
-def _definitions(value: Any, problems: Collector) -> dict[str, AnyVar]:
-    """Return the variables that the file declares, without their wrong parts."""
-    checked = References(problems, {}).resolve(value, JOB_FIELDS["vars"], ("vars",))
-    if checked == {}:
-        return {}
-    return validated(Declarations, {"vars": checked}, problems).vars
 
 
 def _check_common_role(references: References) -> Collection[str]:

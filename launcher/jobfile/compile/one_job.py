@@ -1,4 +1,4 @@
-"""Compile one job of one variant of a file: resolve references, validate, build; and trace its values."""
+"""Expand one variant of a file to its jobs; compile each: resolve, validate, build; and trace its values."""
 
 from __future__ import annotations
 
@@ -20,16 +20,23 @@ from launcher.jobfile.compile.build import (
 )
 from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.layers import Parents
-from launcher.jobfile.compile.matrix import NO_MATRIX, Combination, is_pattern, matrix_values, named
+from launcher.jobfile.compile.matrix import (
+    NO_MATRIX,
+    Combination,
+    Matrix,
+    is_pattern,
+    matrix_values,
+    named,
+)
 from launcher.jobfile.compile.options import Rules, Schedulers, check_options
 from launcher.jobfile.compile.project import Config, Home
 from launcher.jobfile.compile.references import References, names_in
-from launcher.jobfile.compile.variables import AnyVar, Inputs, Value
-from launcher.jobfile.compile.variants import Variant
+from launcher.jobfile.compile.variables import AnyVar, Inputs, Value, resolve_variables
+from launcher.jobfile.compile.variants import Variant, check_names, group_of
 from launcher.jobfile.messages.collector import At, Collector, show
 from launcher.jobfile.messages.wording_fields import bad_label
 from launcher.jobfile.model.fields import JOB, JOB_FIELDS
-from launcher.jobfile.model.job_file import ComponentJob, JobFile, NeedSpec
+from launcher.jobfile.model.job_file import ComponentJob, Declarations, JobFile, NeedSpec
 from launcher.jobfile.model.types import LABEL
 from launcher.jobfile.text.document import Document, Path, Range
 from launcher.specs.app import AppDef
@@ -116,6 +123,47 @@ class Expanded:
         is_known = isinstance(project, str) and not problems.is_broken(("project",))
         first.values["job.project"] = Value(project if is_known else None, str(project))
         return References(problems, first.values, home.git, combination)
+
+
+def expanded(variant: Variant, inputs: Inputs, home: Home, problems: Collector) -> Expanded:
+    """Return a variant with the values of its variables and the combinations of its matrix."""
+    value = dict(variant.document.value or {})
+    declared = value.pop("vars", {})
+    specs = _definitions(declared, problems)
+    inputs = replace(inputs, defaulted=variant.defaulted) if variant.defaulted else inputs
+    known = {f"var.{name}": found for name, found in resolve_variables(specs, inputs, problems).items()}
+    for name in declared if isinstance(declared, dict) else ():
+        known.setdefault(f"var.{name}", Value(None, ""))  # declared wrongly: reported once, not at every use
+    known["target.name"] = Value(variant.target, variant.target)
+    whole = Expanded(value, specs, known, variant.target)
+    if "matrix" in value:
+        whole.combinations = _combinations(value.pop("matrix"), whole, home, problems)
+    return whole
+
+
+def _combinations(matrix: Any, whole: Expanded, home: Home, problems: Collector) -> Sequence[Combination]:
+    """Return the combinations. A wrong matrix has none, and its references are then not checked."""
+    name, project = whole.value.get("name"), whole.value.get("project", home.config.project)
+    group = group_of(name, matrix)
+    whole.group = group if isinstance(group, str) else ""
+    values = {**whole.known, "job.name": Value(group, str(group))}
+    if isinstance(project, str) and "$" not in project:
+        values["job.project"] = Value(project, project)
+    resolved = References(problems, values, home.git).resolve(matrix, JOB_FIELDS["matrix"], ("matrix",))
+    made = Matrix(problems, names_in(whole.value)).combinations(resolved)
+    made = check_names(name, matrix, made, problems)
+    if not made:
+        axes = (name for name in names_in(whole.value) if name.startswith("matrix."))
+        whole.known.update({axis: Value(None, "") for axis in axes})
+    return made
+
+
+def _definitions(value: Any, problems: Collector) -> dict[str, AnyVar]:
+    """Return the variables that the file declares, without their wrong parts."""
+    checked = References(problems, {}).resolve(value, JOB_FIELDS["vars"], ("vars",))
+    if checked == {}:
+        return {}
+    return validated(Declarations, {"vars": checked}, problems).vars
 
 
 def compile_job(

@@ -34,7 +34,7 @@ def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
     options().check_values(cfg)
     for problem in _of_env(cfg.get("env")):
         raise InvalidRunConfigException(f"env: {problem.message}", "env", {"env": problem.path[-1]})
-    check_runnable(app, lambda app: [*problems(app, cfg)])
+    check_runnable(app, problems(app, cfg))
 
 
 def problems(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:

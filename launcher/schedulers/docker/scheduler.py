@@ -113,7 +113,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
     def workspace_app(self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> AppDef:
         from launcher.schedulers.docker import image_build
 
-        return image_build.workspace_app(app, self.run_opts().resolve(cfg), workspace)
+        return image_build.workspace_app(app, self.resolved(cfg), workspace)
 
     def build_workspace(
         self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace, *, app_id: str = ""
@@ -123,7 +123,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
 
         reserved = self._reserved.get(app_id)
         fresh = reserved.fresh if isinstance(reserved, DockerReservation) else None
-        cfg = self.run_opts().resolve(cfg)
+        cfg = self.resolved(cfg)
         return image_build.build_workspace(self.engine, app, cfg, workspace, self._report(app_id), fresh)
 
     def workspace_notes(

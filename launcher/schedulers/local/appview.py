@@ -17,7 +17,7 @@ from launcher.holding.state import AppState
 from launcher.schedulers import pids
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import rundir
-from launcher.schedulers.record import SeenApp, in_state, row_of
+from launcher.schedulers.record import SeenApp, in_state, read_attempt, read_json, row_of
 from launcher.schedulers.registry import open_store
 from launcher.state.records import UNSTARTED, WAITING, AppRecord, ReplicaRecord
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from launcher.schedulers.responses import DescribeAppResponse
     from launcher.specs.attempt import AttemptState
 
-    Record = dict[str, Any]
-
 _HOST = "localhost"
 _URI_SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")  # RFC 3986
 VERSION = 1
+_PROCESSES = ("supervisor", "holder")
+"""The kinds of events that name a process; the processes are attributes of `AppView`."""
 _SUPERVISOR = b"launcher.schedulers.local.supervisor"
 _HELD = (*WAITING, "running", "lost")
 """The states of an app that its supervisor holds, or has just held."""
@@ -70,7 +70,6 @@ class AppView(AppState):
         self.lock_held = False
         self.handle = ""
         self.abandoned = False
-        self.compares_inputs = False
 
     def end(self, state: AttemptState | str, message: str, code: int | None, at: float | None = None) -> None:
         """End the app, whose supervisor did not record an end. Its other replicas count as stopped."""
@@ -82,25 +81,15 @@ class AppView(AppState):
         """Count the app as lost: its supervisor has died, and no end is on record."""
         self.abandoned, self.state, self.message = True, "lost", LOST
 
-    def _on_supervisor(self, event: dict[str, Any], at: float) -> None:
-        self.supervisor = self._process(event)
-
-    def _on_holder(self, event: dict[str, Any], at: float) -> None:
-        self.holder = self._process(event)
-
-    def _process(self, event: dict[str, Any]) -> tuple[int, int, str]:
-        """The process that an event names. Raises StateError for one of a newer version."""
+    def note_process(self, event: dict[str, Any]) -> None:
+        """Take the process that an event names. Raises StateError for one of a newer version."""
         if event["v"] > VERSION:
             raise StateError(
                 f"{event['handle']} was started by a newer version of launcher (record version {event['v']})",
                 hint="use the newer version for this app",
             )
         self.handle = event["handle"]
-        return event["pid"], event["start"], event["boot"]
-
-    def _on_starting(self, event: dict[str, Any], at: float) -> None:
-        super()._on_starting(event, at)
-        self.compares_inputs = bool(event.get("inputs"))
+        setattr(self, event["e"], (event["pid"], event["start"], event["boot"]))
 
 
 def fold(record: bytes, *, locked: bool) -> AppView:
@@ -113,6 +102,8 @@ def fold(record: bytes, *, locked: bool) -> AppView:
     view.lock_held = locked
     for event in events:
         view.take(event)
+        if event.get("e") in _PROCESSES:
+            view.note_process(event)
     if view.state != "running" or locked:
         return view
     from launcher.holding.hold import implied_end
@@ -121,7 +112,8 @@ def fold(record: bytes, *, locked: bool) -> AppView:
     end = implied_end(events)
     if end is not None:
         view.take({**end, "t": int(view.last_at * 1e9)})
-        if end["state"] == "succeeded" and view.compares_inputs:
+        compares_inputs = any(each.get("inputs") for each in events if each.get("e") == "starting")
+        if end["state"] == "succeeded" and compares_inputs:
             view.inputs_changed = view.inputs_changed or NOT_COMPARED
     return view
 
@@ -225,28 +217,6 @@ def _outlasts(folder: AppFolder, process: tuple[int, int, str]) -> bool:
     return True
 
 
-# -- attempt.json, the first file of a client --------------------------------------------------------------
-
-
-def read_attempt(app_dir: str) -> Record | None:
-    """Read attempt.json; None when its client was killed before it wrote it, or the folder is missing.
-
-    Raises StateError for a file that cannot be read.
-    """
-    return _read_json(app_dir, "attempt.json")
-
-
-def read_request(app_dir: str) -> Record | None:
-    return _read_json(app_dir, "request.json")
-
-
-def _read_json(app_dir: str, name: str) -> Record | None:
-    try:
-        return AppFolder(app_dir).read_json(name)
-    except OSError as error:
-        raise StateError(f"cannot read {os.path.join(app_dir, name)}: {error.strerror}") from error
-
-
 # -- its record and description ----------------------------------------------------------------------------
 
 
@@ -301,25 +271,17 @@ class LocalApp(SeenApp):
     ) -> None:
         recorded = read_attempt(app_dir) or {} if whole else None
         record = app_record(scheduler, session, os.path.basename(app_dir), view, recorded)
-        super().__init__(record, recorded, view.owner)
-        self._app_dir = app_dir
+        super().__init__(record, recorded, view.owner, folder=app_dir)
         self._view = view
         if whole:
             record.replicas = replica_records(app_dir, view)
             record.logs_removed = rundir.has_no_logs(app_dir)
 
-    @property
-    def recorded(self) -> Recorded:
-        """The content of attempt.json, read on use: the end of an app needs none of it."""
-        if self._recorded is None:
-            self._recorded = read_attempt(self._app_dir) or {}
-        return self._recorded
-
     def description(self) -> DescribeAppResponse:
         for each, seen in zip(self.record.replicas, self._view.replicas, strict=True):
             each.message = self._view.shown(seen)[1] or (f"killed: {OUT_OF_MEMORY}" if seen.oom else "")
         answer = super().description()
-        if log_dir := (read_request(self._app_dir) or {}).get("log_dir"):
+        if log_dir := (read_json(self._folder, "request.json") or {}).get("log_dir"):
             # Without pathlib and urllib.parse, which cost more than the answer.
             quoted = (chr(c) if c in _URI_SAFE else f"%{c:02X}" for c in os.fsencode(log_dir))
             answer.ui_url = f"file://{''.join(quoted)}"

@@ -11,13 +11,15 @@ from launcher.errors import ReservedError, StateError
 from launcher.holding.journal import is_full, preallocate
 from launcher.schedulers.appfolder import AppFolder, remove_tree
 from launcher.schedulers.local import appview, rundir
-from launcher.schedulers.record import row_of, write_json
+from launcher.schedulers.record import read_attempt, row_of, write_json
 from launcher.schedulers.registry import open_store
 from launcher.state.records import UNSTARTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from launcher.schedulers.local.appview import Record
+    from typing import Any
+
+    from launcher.schedulers.local.popen import PopenRequest
     from launcher.state.store import Store
 
 
@@ -35,12 +37,12 @@ class Claim:
         self.lock_fd = lock_fd
         self.resumed = False
 
-    def make_room(self, replicas: int) -> None:
-        """Allocate blocks for the events of a run, so that a disk that is full later has room for them.
+    def prepare(self, request: PopenRequest) -> None:
+        """Record the request, and allocate blocks for events, for which a disk that is full later has room.
 
         Raises StateError where the disk is full now.
         """
-        size = _EVENTS_OF_APP + _EVENTS_OF_REPLICA * replicas
+        size = _EVENTS_OF_APP + _EVENTS_OF_REPLICA * sum(map(len, request.role_params.values()))
         path = os.path.join(self.app_dir, rundir.EVENTS)
         try:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -51,6 +53,7 @@ class Claim:
         except OSError as error:
             if is_full(error):  # otherwise the file system cannot allocate blocks
                 raise paths.unusable(error, self.app_dir) from error
+        write_json(self.app_dir, "request.json", request.to_json())
 
     def release(self) -> None:
         """Close this process's copy of the lock; a supervisor that inherited it keeps its own."""
@@ -59,7 +62,7 @@ class Claim:
             self.lock_fd = -1
 
 
-def claim(store: Store, app_dir: str, record: Record) -> Claim:
+def claim(store: Store, app_dir: str, record: dict[str, Any]) -> Claim:
     """Take the app id of `record` with its folder, and write the record. Raises ReservedError, StateError.
 
     The row is written before the folder, so that no folder is ever without a row, and again after it, because
@@ -151,7 +154,7 @@ def _lock(app_dir: str, app_id: str) -> int:
         raise paths.unusable(error, AppFolder(app_dir).lock) from error
 
 
-def _take_over(app_dir: str, record: Record) -> bool:
+def _take_over(app_dir: str, record: dict[str, Any]) -> bool:
     """Clear the files of a dead owner, under the lock; True when it had begun the same submission.
 
     This process may be killed, too: the events are removed first, since an app without events waits for
@@ -162,7 +165,7 @@ def _take_over(app_dir: str, record: Record) -> bool:
     view = appview.read_state(app_dir, ours=True)
     if view is not None and view.state not in UNSTARTED:
         raise ReservedError(record["app_id"], view.state, "")
-    left = appview.read_attempt(app_dir)
+    left = read_attempt(app_dir)
     kept = {AppFolder(app_dir).lock, os.path.join(app_dir, "attempt.json")}
     paths_left = {os.path.join(app_dir, name) for name in os.listdir(app_dir)} - kept
     for path in sorted(paths_left, key=lambda path: path != rundir.events(app_dir)):

@@ -412,8 +412,7 @@ def folders() -> list[str]:
 
 
 def _record(app_id: str) -> tuple[AppRecord, bool] | None:
-    from launcher.schedulers.local.appview import read_attempt
-    from launcher.schedulers.record import row_of
+    from launcher.schedulers.record import read_attempt, row_of
 
     app_dir = paths.local_app(app_id)
     try:

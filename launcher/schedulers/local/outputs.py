@@ -9,7 +9,8 @@ from math import inf
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.appfolder import remove_tree
-from launcher.schedulers.local import appview, rundir
+from launcher.schedulers.local import rundir
+from launcher.schedulers.record import read_attempt
 from launcher.schedulers.staged import OutputFolders
 from launcher.specs.app import AppDef
 from launcher.specs.attempt import Attempt
@@ -73,7 +74,7 @@ class LocalOutputs(OutputFolders):
 
 def will_be_made(app_dir: str) -> bool:
     """Whether an app that has not started yet makes an output folder at its start."""
-    return bool((appview.read_attempt(app_dir) or {}).get("output"))
+    return bool((read_attempt(app_dir) or {}).get("output"))
 
 
 def _is_gone(path: str) -> bool:

@@ -8,7 +8,13 @@ from functools import cache
 from typing import Any, TypedDict
 
 from launcher.dataclass import dataclass, field
-from launcher.schedulers.checks import add_times, check_runnable, overridden, without_containers
+from launcher.schedulers.checks import (
+    add_times,
+    check_runnable,
+    gpu_type_notes,
+    overridden,
+    without_containers,
+)
 from launcher.schedulers.replica_request import alike, shown_value
 from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.check import Problem
@@ -192,23 +198,20 @@ def _all_options() -> runopts:
 def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
     """Raise RejectedAppError for an invalid app, InvalidRunConfigException for options out of range."""
     _all_options().check_values(cfg)
-    check_runnable(app, lambda app: problems(app, cfg))
+    check_runnable(app, problems(app, cfg))
 
 
-def problems(app: AppDef, cfg: Mapping[str, CfgVal]) -> list[Problem]:
-    """The problems of an app and its options on this scheduler. Paths of options begin with `cfg`."""
-    found = []
+def problems(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
+    """Yield the problems of an app and its options on this scheduler. Paths of options begin with `cfg`."""
     if cfg.get("log_dir") and cfg.get("log_max_mb") is not None:
         message = (
             "log_max_mb bounds logs in the state folder; those in a `log_dir` are complete: leave one out"
         )
-        found.append(Problem(("cfg", "log_max_mb"), "unusable-text", message))
-    # PATH is composed when replicas are spawned, and shown when an executable is not found in it.
-    return found + [
-        Problem(("roles", role.name, "env", "PATH"), "unusable-text", "PATH cannot be a secret")
-        for role in app.roles
-        if isinstance(role.env.get("PATH"), Secret)
-    ]
+        yield Problem(("cfg", "log_max_mb"), "unusable-text", message)
+    for role in app.roles:
+        # PATH is composed when replicas are spawned, and shown when an executable is not found in it.
+        if isinstance(role.env.get("PATH"), Secret):
+            yield Problem(("roles", role.name, "env", "PATH"), "unusable-text", "PATH cannot be a secret")
 
 
 def notes(app: AppDef, scheduler: str) -> list[str]:
@@ -218,4 +221,4 @@ def notes(app: AppDef, scheduler: str) -> list[str]:
         if role.resource.cpu > 0 or role.resource.memMB > 0:
             out.append(f"role `{role.name}`: cpu and memory are not enforced by {scheduler}")
         out += without_containers(role, scheduler, "this machine", "this host's ports")
-    return out
+    return [*out, *gpu_type_notes(app, scheduler, is_here=True)]

@@ -99,15 +99,12 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
     def app_problems(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterable[Problem]:
         from launcher.schedulers.local.popen import problems
 
-        return problems(app, cfg)
+        return [*problems(app, cfg)]
 
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[PopenRequest]:
-        from launcher.schedulers.checks import gpu_type_notes
         from launcher.specs.app import AppDryRunInfo
 
-        request = self._request(app, cfg, self.session_name)
-        request.notes += gpu_type_notes(app, self.backend, is_here=True)
-        return AppDryRunInfo(request, str)
+        return AppDryRunInfo(self._request(app, cfg, self.session_name), str)
 
     def _request(self, app: AppDef, cfg: Mapping[str, CfgVal], session: str) -> PopenRequest:
         """Build the request; reads the current folder. Raises ImageError for a missing working folder."""

@@ -16,6 +16,7 @@ from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import appview, kernel, rundir
 from launcher.schedulers.local.claim import discard_ownerless, hold_ownerless
 from launcher.schedulers.local.filewatch import Pause, together
+from launcher.schedulers.record import read_json
 from launcher.state.records import PENDING, WAITING
 
 TYPE_CHECKING = False
@@ -252,7 +253,7 @@ class _Stop:
         asked = rundir.cancellation(self._app_dir) or {}
         if "grace_s" in asked:
             return float(asked["grace_s"])
-        request = appview.read_request(self._app_dir) or {}
+        request = read_json(self._app_dir, "request.json") or {}
         return float(request.get("grace_s") or 0.0)
 
 

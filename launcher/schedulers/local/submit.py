@@ -18,7 +18,7 @@ from launcher.schedulers.local.outputs import LocalOutputs, will_be_made
 from launcher.schedulers.local.popen import PopenRequest
 from launcher.schedulers.local.request import bind_request, check_edits, without_gpus
 from launcher.schedulers.local.supervisor_client import LineClient, SupervisorClient
-from launcher.schedulers.record import ask_of_run, reserved, write_json
+from launcher.schedulers.record import ask_of_run, reserved
 from launcher.schedulers.registry import open_store
 from launcher.secrets import resolve
 from launcher.specs.app import AppDef, CfgVal
@@ -88,8 +88,7 @@ class Submitter:
         try:
             # Their values stay in the supervisor's memory.
             secrets = {str(reference): resolve(reference) for reference in sorted(used)}
-            made.make_room(sum(map(len, request.role_params.values())))
-            write_json(made.app_dir, "request.json", request.to_json())
+            made.prepare(request)
             supervisor = self._holder_of(made, held=held)
         except BaseException:
             discard(made)

@@ -29,7 +29,7 @@ MARK = "\x01"
 def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
     """Raise RejectedAppError for an invalid app, InvalidRunConfigException for options out of range."""
     all_options().check_values(cfg)
-    check_runnable(app, lambda app: [*problems(app, cfg)])
+    check_runnable(app, problems(app, cfg))
 
 
 def problems(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:

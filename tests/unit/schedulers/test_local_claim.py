@@ -11,8 +11,8 @@ from launcher import paths
 from launcher.errors import ReservedError, StateError
 from launcher.schedulers import get_scheduler
 from launcher.schedulers.appfolder import AppFolder
-from launcher.schedulers.local import appview
 from launcher.schedulers.local.claim import Claim, claim, discard_ownerless
+from launcher.schedulers.record import read_attempt
 from launcher.schedulers.registry import open_store
 from launcher.state.records import AppRecord
 
@@ -45,7 +45,7 @@ def indexed() -> list[str]:
 def test_a_claim_is_a_row_a_folder_a_record_and_a_lock() -> None:
     made = take()
     assert indexed() == ["a-1"]
-    assert appview.read_attempt(app_dir()) == RECORD
+    assert read_attempt(app_dir()) == RECORD
     assert AppFolder(app_dir()).is_locked()
     made.release()
     assert not AppFolder(app_dir()).is_locked()
@@ -80,7 +80,7 @@ def test_a_different_claim_of_a_dead_owner_is_cleared(left: str) -> None:
     made = take()
     assert not made.resumed
     assert not path.exists()
-    assert appview.read_attempt(app_dir()) == RECORD
+    assert read_attempt(app_dir()) == RECORD
     made.release()
 
 
@@ -93,7 +93,7 @@ def test_a_claim_killed_at_any_step_is_taken_over(step: str) -> None:
     if step == "lock":
         Path(AppFolder(app_dir()).lock).touch()
     made = take()
-    assert appview.read_attempt(app_dir()) == RECORD
+    assert read_attempt(app_dir()) == RECORD
     made.release()
 
 
@@ -123,7 +123,7 @@ def test_a_folder_removed_before_it_was_locked_is_made_again(monkeypatch: pytest
 
     monkeypatch.setattr(fcntl, "flock", removed_before_flock)
     made = take()
-    assert appview.read_attempt(app_dir()) == RECORD
+    assert read_attempt(app_dir()) == RECORD
     assert AppFolder(app_dir()).is_locked()
     made.release()
 
