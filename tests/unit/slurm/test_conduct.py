@@ -125,7 +125,7 @@ def test_the_task_of_an_array_is_asked_for_and_recorded_by_its_own_name(site: Si
     site.program("scontrol", f"#!/bin/sh\n[ \"$*\" != 'show job -o 9_3' ] || echo '{answer}'\n")
     site.app(role("main", "echo up; exec sleep 1000"))
     process = site.started(**task)
-    process.send_signal(signal.SIGUSR1)
+    process.send_signal(signal.SIGURG)
     assert process.wait(END_S) == 1
     assert site.outcome()["message"] == "timed out after 2 h"
     assert json.loads((site.dir / "started").read_text())["job"] == "9_3"
@@ -149,7 +149,7 @@ def test_a_time_limit_that_is_not_near_yet_ends_nothing(site: Site) -> None:
     site.program("scontrol", f"#!/bin/sh\ntouch {asked}\necho '{answer}'\n")
     site.app(role("main", f"echo up; until [ -e {go} ]; do sleep 0.05; done"))
     process = site.started()
-    process.send_signal(signal.SIGUSR1)
+    process.send_signal(signal.SIGURG)
     until(asked.exists)
     go.touch()
     assert process.wait(END_S) == 0
@@ -593,7 +593,7 @@ def test_no_time_of_an_app_passes_while_slurm_suspends_its_job(site, grace_s, co
         until((folder / "termed").exists)
     pids = [process.pid, *site.pids("replica")]
     signalled(pids, signal.SIGTSTP)
-    process.send_signal(signal.SIGUSR1)  # asks Slurm, so that the conductor has taken both signals
+    process.send_signal(signal.SIGURG)  # asks Slurm, so that the conductor has taken both signals
     until(asked.exists)
     ticked(site)
     for number in (signal.SIGSTOP, signal.SIGCONT):

@@ -40,7 +40,8 @@ from launcher.schedulers.slurm.site.shared import (
 )
 from launcher.schedulers.slurm.site.steps import KILL_AFTER_S, Steps
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGURG, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)
+"""Those that end a program by default are caught: USR1 may be for the replicas of a job."""
 SUSPENDING = (signal.SIGTSTP, signal.SIGCONT)
 """Slurm's signals to a job that it suspends, 2 s before it stops all processes, and that it resumes."""
 REQUEUE_S = 60.0  # how long Slurm may take to end a requeued job
@@ -368,7 +369,7 @@ class Driver:
             self._suspended_s = suspended_s
         if signal.SIGUSR2 in numbers:
             self._look_for_requests()
-        if signal.SIGUSR1 in numbers:
+        if signal.SIGURG in numbers:
             self._near_limit()
         if signal.SIGTERM in numbers or signal.SIGINT in numbers:
             self._terminated(self._job.ask())
