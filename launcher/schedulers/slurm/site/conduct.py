@@ -375,8 +375,14 @@ class Driver:
             self._terminated(self._job.ask())
 
     def _near_limit(self) -> None:
-        """Stop in time for the job's limit. Slurm's signal may come a minute early, and limits may change."""
+        """Stop in time for the job's limit. Slurm's signal may come a minute early, and limits may change.
+
+        Where `send_user_signal` is set, Slurm sends it to preempted jobs, too, in the place of TERM.
+        """
         found = self._job.ask()
+        if is_ending(found):
+            self._terminated(found)
+            return
         spare_s = seconds_until(found.get("EndTime", "")) - self._settings["grace_s"] - KILL_AFTER_S
         if spare_s > 0:
             self._loop.after(spare_s, self._near_limit)
