@@ -242,24 +242,25 @@ def test_a_setup_that_fails_in_the_second_run_is_the_end_of_the_app(site: Site) 
     assert site.outcome()["message"] == "setup failed with 9: false"
 
 
-def preempted(site: Site, *, requeue: bool, exits: bool = False) -> subprocess.Popen[bytes]:
+def preempted(site: Site, *, requeue: bool, end: str = "exit 0") -> subprocess.Popen[bytes]:
     """Start an app whose job Slurm preempts, with time to stop, 20 s before it ends the job."""
-    end = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 20))
-    found = (
-        f"{OURS} JobState=RUNNING Reason=None Restarts=0 TimeLimit=02:00:00 EndTime={end} PreemptTime={end}"
-    )
+    at = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 20))
+    found = f"{OURS} JobState=RUNNING Reason=None Restarts=0 TimeLimit=02:00:00 EndTime={at} PreemptTime={at}"
     site.program("scontrol", f"#!/bin/sh\necho $@ >>{site.shared}/asked\necho '{found}'\n")
-    how = "exit 0" if exits else "kill $$"
-    until = f"until [ -e go ]; do sleep 0.05; done; {how}"
+    until = f"until [ -e go ]; do sleep 0.05; done; {end}"
     site.app(role("main", f"echo up; {until}", replicas=2), requeue=requeue)
     return site.started()
 
 
+ENDS_OF_REPLICAS = {"replica alone": "kill $$", "child of the replica alone": "exit 143"}
 AT_THE_END = 'self.record.update(state="ended", code=code, signal=number, lost=self.lost)\n'
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("signalled", ["wrapper", "wrapper, after the replica", "replica alone", "script"])
+@pytest.mark.parametrize(
+    "signalled",
+    ["wrapper", "wrapper, after the replica", "replica alone", "child of the replica alone", "script"],
+)
 def test_a_job_that_is_preempted_with_time_to_stop_is_requeued(site: Site, signalled: str) -> None:
     """Slurm sends TERM to the steps alone or, on some sites, the signal before the limit to the script.
 
@@ -267,7 +268,7 @@ def test_a_job_that_is_preempted_with_time_to_stop_is_requeued(site: Site, signa
     """
     if signalled == "wrapper, after the replica":
         site.patch("site/replica", AT_THE_END, f"{AT_THE_END}        os.kill(os.getpid(), signal.SIGTERM)\n")
-    process = preempted(site, requeue=True, exits=signalled != "replica alone")
+    process = preempted(site, requeue=True, end=ENDS_OF_REPLICAS.get(signalled, "exit 0"))
     if signalled == "script":
         process.send_signal(signal.SIGURG)
     elif signalled == "wrapper":

@@ -304,7 +304,7 @@ class Steps:
             step.staying.add(k)
         self._end_if_done(step)
         # Slurm may have ended the replica: the conductor learns that itself, or Slurm reports lack of memory.
-        if self._is_open() and not event.get("stopped") and (event.get("term") or event.get("signal")):
+        if self._is_open() and not event.get("stopped") and (event.get("term") or event["code"] > 128):
             self._held.append((step, event))
             self._loop.after(TERM_LAG_S, lambda: self._release(step, event))
         else:
@@ -400,8 +400,8 @@ class Steps:
 
 
 def _by_term(event: Json) -> bool:
-    """Whether the replica, or its wrapper, got TERM, as all processes of a step that Slurm ends do."""
-    return bool(event.get("term")) or event.get("signal") == signal.SIGTERM
+    """Whether a replica, its wrapper, or a command of its shell got TERM: Slurm signals all of a step."""
+    return bool(event.get("term")) or event["code"] == 128 + signal.SIGTERM
 
 
 def _exit(replica: Replica, **fields: Any) -> Json:
