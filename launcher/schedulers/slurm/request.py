@@ -37,8 +37,8 @@ from launcher.specs.text import to_yaml
 from launcher.text import path_names, printable
 
 APP_DIR = f"{MARK}dir{MARK}"
-BEFORE_LIMIT_S = 30
-"""Seconds before Slurm's time limit at which it sends the signal USR1 to the script."""
+BEFORE_LIMIT = "B:URG@30"
+"""Slurm signals the script 30 s before its time limit. Programs ignore URG unless they handle it."""
 
 _SPARE_S = 120
 _OURS = frozenset({"LAUNCHER_JOB_ID", "LAUNCHER_SCRATCH", "PET_LOG_DIR", "TORCHELASTIC_ERROR_FILE"})
@@ -179,7 +179,7 @@ def _sbatch_options(app: AppDef, cfg: Mapping[str, CfgVal]) -> dict[str, str]:
         "gpus-per-task": rules.gpus_per_task(app, cfg),
         "gres": cfg.get("gres"),
         "time": _time_limit(cfg),
-        "signal": f"B:USR1@{BEFORE_LIMIT_S}",
+        "signal": BEFORE_LIMIT,
         **{name: cfg.get(name) for name in ("partition", "account", "qos", "constraint", "comment")},
     }
     lines = {name: escape(str(value)) for name, value in made.items() if value not in (None, "", 0)}
@@ -324,7 +324,6 @@ def _script(
         "#!/bin/bash",
         *(f"#SBATCH --{sbatch_word(name, value)}" for name, value in options.items()),
         "",
-        "trap '' USR1  # Slurm's signal before the time limit is for the conductor",
         *find,
         f"export LAUNCHER_PROGRAM={in_double_quotes(f'{job_dir}/programs/{_PROGRAM}')}",
         *(_setup(setup) if setup else ()),

@@ -30,3 +30,23 @@ def test_an_app_whose_job_is_requeued_runs_again_from_its_beginning_with_its_sec
     assert not (scenario.job_dir / "apps" / app_id / "secrets").exists()
     [attempt] = scenario.attempts()
     assert (attempt.state, runs.read_text()) == ("succeeded", "0 6\n1 6\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("user_signal", ["", "SlurmctldParameters=preempt_send_user_signal"])
+def test_an_app_that_slurm_preempts_runs_again_when_its_node_is_free(broken, user_signal):
+    sets = ["PreemptType=preempt/partition_prio", "PreemptMode=REQUEUE", user_signal]
+    scenario = broken("--nodes", "1", *(word for each in sets if each for word in ("--set", each)))
+    scenario.cluster.run("scontrol", "update", "PartitionName=main", "GraceTime=60")
+    scenario.cluster.run("scontrol", "create", "PartitionName=high", "Nodes=ALL", "PriorityTier=10")
+    gate = scenario.gate()
+    file = scenario.job(gate.script, top="cfg: {on_preempted: requeue, time: 9m, sbatch: {exclusive: ''}}")
+    scenario.apply(file)
+    gate.entered()
+    argv = ["-p", "high", "--exclusive", "--output=/dev/null", "--wrap", "sleep 1"]
+    scenario.cluster.run("sbatch", *argv)
+    gate.entered()
+    assert scenario.actions(file) == {"job": "keep"}
+    gate.open()
+    scenario.wait("job")
+    assert [each.state for each in scenario.attempts()] == ["succeeded"]

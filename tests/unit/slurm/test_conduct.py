@@ -125,7 +125,7 @@ def test_the_task_of_an_array_is_asked_for_and_recorded_by_its_own_name(site: Si
     site.program("scontrol", f"#!/bin/sh\n[ \"$*\" != 'show job -o 9_3' ] || echo '{answer}'\n")
     site.app(role("main", "echo up; exec sleep 1000"))
     process = site.started(**task)
-    process.send_signal(signal.SIGUSR1)
+    process.send_signal(signal.SIGURG)
     assert process.wait(END_S) == 1
     assert site.outcome()["message"] == "timed out after 2 h"
     assert json.loads((site.dir / "started").read_text())["job"] == "9_3"
@@ -149,7 +149,7 @@ def test_a_time_limit_that_is_not_near_yet_ends_nothing(site: Site) -> None:
     site.program("scontrol", f"#!/bin/sh\ntouch {asked}\necho '{answer}'\n")
     site.app(role("main", f"echo up; until [ -e {go} ]; do sleep 0.05; done"))
     process = site.started()
-    process.send_signal(signal.SIGUSR1)
+    process.send_signal(signal.SIGURG)
     until(asked.exists)
     go.touch()
     assert process.wait(END_S) == 0
@@ -242,19 +242,52 @@ def test_a_setup_that_fails_in_the_second_run_is_the_end_of_the_app(site: Site) 
     assert site.outcome()["message"] == "setup failed with 9: false"
 
 
-@pytest.mark.slow
-def test_a_job_that_is_preempted_with_time_to_stop_is_requeued(site: Site) -> None:
-    """Slurm then sends TERM to the steps alone, and ends the job when the time is over."""
-    found = f"{OURS} JobState=RUNNING Reason=None Restarts=0 PreemptTime=2026-11-23T01:55:31"
+def preempted(site: Site, *, requeue: bool, end: str = "exit 0") -> subprocess.Popen[bytes]:
+    """Start an app whose job Slurm preempts, with time to stop, 20 s before it ends the job."""
+    at = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 20))
+    found = f"{OURS} JobState=RUNNING Reason=None Restarts=0 TimeLimit=02:00:00 EndTime={at} PreemptTime={at}"
     site.program("scontrol", f"#!/bin/sh\necho $@ >>{site.shared}/asked\necho '{found}'\n")
-    site.app(role("main", "echo up; exec sleep 1000", replicas=2), requeue=True)
-    process = site.started()
-    os.kill(site.pids("replica")[0], signal.SIGTERM)
+    until = f"until [ -e go ]; do sleep 0.05; done; {end}"
+    site.app(role("main", f"echo up; {until}", replicas=2), requeue=requeue)
+    return site.started()
+
+
+ENDS_OF_REPLICAS = {"replica alone": "kill $$", "child of the replica alone": "exit 143"}
+AT_THE_END = 'self.record.update(state="ended", code=code, signal=number, lost=self.lost)\n'
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "signalled",
+    ["wrapper", "wrapper, after the replica", "replica alone", "child of the replica alone", "script"],
+)
+def test_a_job_that_is_preempted_with_time_to_stop_is_requeued(site: Site, signalled: str) -> None:
+    """Slurm sends TERM to the steps alone or, on some sites, the signal before the limit to the script.
+
+    It signals the processes of a step one after the other: a replica may end before its wrapper gets TERM.
+    """
+    if signalled == "wrapper, after the replica":
+        site.patch("site/replica", AT_THE_END, f"{AT_THE_END}        os.kill(os.getpid(), signal.SIGTERM)\n")
+    process = preempted(site, requeue=True, end=ENDS_OF_REPLICAS.get(signalled, "exit 0"))
+    if signalled == "script":
+        process.send_signal(signal.SIGURG)
+    elif signalled == "wrapper":
+        os.kill(site.pids("replica")[0], signal.SIGTERM)
+    else:
+        (site.dir / "workspace/go").touch()
     asked = site.shared / "asked"
     until(lambda: asked.exists() and "requeue 12\n" in asked.read_text())
     process.kill()
     until(lambda: site.processes() == [])
     assert not (site.dir / "outcome").exists()
+
+
+@pytest.mark.slow
+def test_an_app_whose_job_is_preempted_before_its_limit_has_not_timed_out(site: Site) -> None:
+    process = preempted(site, requeue=False)
+    process.send_signal(signal.SIGURG)
+    assert process.wait(END_S) == 1
+    assert site.outcome()["message"] == "was preempted"
 
 
 ABORTED = "srun: Job step aborted: Waiting up to 7 seconds for job step to finish."
@@ -593,7 +626,7 @@ def test_no_time_of_an_app_passes_while_slurm_suspends_its_job(site, grace_s, co
         until((folder / "termed").exists)
     pids = [process.pid, *site.pids("replica")]
     signalled(pids, signal.SIGTSTP)
-    process.send_signal(signal.SIGUSR1)  # asks Slurm, so that the conductor has taken both signals
+    process.send_signal(signal.SIGURG)  # asks Slurm, so that the conductor has taken both signals
     until(asked.exists)
     ticked(site)
     for number in (signal.SIGSTOP, signal.SIGCONT):

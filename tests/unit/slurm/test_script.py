@@ -137,6 +137,17 @@ def test_a_setup_line_that_a_signal_ends_leaves_the_reason_to_slurm(tmp_path):
     assert (code, argv) == (143, [])
 
 
+@pytest.mark.parametrize("setup", [[], ["true"]])
+def test_the_signal_before_the_time_limit_does_not_end_the_script_before_its_first_line(tmp_path, setup):
+    """bash reads the file BASH_ENV of a site before the script, and Slurm may send its signal meanwhile."""
+    request = request_of(role(), setup=setup)
+    [signal] = [line.removeprefix("signal=") for line in sbatch_lines(request) if line.startswith("signal=")]
+    early = tmp_path / "site.sh"
+    early.write_text(f"kill -{signal.removeprefix('B:').partition('@')[0]} $$\n")
+    code, argv, _, _ = run(request, tmp_path, BASH_ENV=str(early))
+    assert (code, argv[3:4]) == (0, ["conduct"])
+
+
 def test_setup_lines_come_after_a_command_so_that_sbatch_reads_none_of_them():
     lines = request_of(role(), setup=["echo x"]).script.splitlines()
     first_command = next(k for k, line in enumerate(lines) if line and not line.startswith("#"))

@@ -40,7 +40,8 @@ from launcher.schedulers.slurm.site.shared import (
 )
 from launcher.schedulers.slurm.site.steps import KILL_AFTER_S, Steps
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGURG, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)
+"""Those that end a program by default are caught: USR1 may be for the replicas of a job."""
 SUSPENDING = (signal.SIGTSTP, signal.SIGCONT)
 """Slurm's signals to a job that it suspends, 2 s before it stops all processes, and that it resumes."""
 REQUEUE_S = 60.0  # how long Slurm may take to end a requeued job
@@ -368,14 +369,20 @@ class Driver:
             self._suspended_s = suspended_s
         if signal.SIGUSR2 in numbers:
             self._look_for_requests()
-        if signal.SIGUSR1 in numbers:
+        if signal.SIGURG in numbers:
             self._near_limit()
         if signal.SIGTERM in numbers or signal.SIGINT in numbers:
             self._terminated(self._job.ask())
 
     def _near_limit(self) -> None:
-        """Stop in time for the job's limit. Slurm's signal may come a minute early, and limits may change."""
+        """Stop in time for the job's limit. Slurm's signal may come a minute early, and limits may change.
+
+        Where `send_user_signal` is set, Slurm sends it to preempted jobs, too, in the place of TERM.
+        """
         found = self._job.ask()
+        if is_ending(found):
+            self._terminated(found)
+            return
         spare_s = seconds_until(found.get("EndTime", "")) - self._settings["grace_s"] - KILL_AFTER_S
         if spare_s > 0:
             self._loop.after(spare_s, self._near_limit)

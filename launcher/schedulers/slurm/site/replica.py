@@ -186,6 +186,7 @@ class Worker:
         self.record.update(state="ended", code=code, signal=number, lost=self.lost)
         self.record["ended_at"] = self.record["ended_at"] or time.time()
         self.save()
+        self.loop.turn(0.0)  # Slurm signals the processes of a step in any order: TERM may come after the end
         names = ("stopped", "late", "why", "lost", "said", "use")
         more = {name: self.record[name] for name in names if self.record[name]}
         if self.is_termed:

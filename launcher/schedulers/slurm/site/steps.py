@@ -304,7 +304,7 @@ class Steps:
             step.staying.add(k)
         self._end_if_done(step)
         # Slurm may have ended the replica: the conductor learns that itself, or Slurm reports lack of memory.
-        if self._is_open() and not event.get("stopped") and (event.get("term") or event.get("signal")):
+        if self._is_open() and not event.get("stopped") and (event.get("term") or event["code"] > 128):
             self._held.append((step, event))
             self._loop.after(TERM_LAG_S, lambda: self._release(step, event))
         else:
@@ -326,7 +326,7 @@ class Steps:
 
     def _release(self, step: SrunStep, event: Json) -> None:
         """Hand out an end that was held back, unless Slurm is the cause of it."""
-        if (step, event) in self._held and not (event.get("term") and self._is_open() and self.on_doubt()):
+        if (step, event) in self._held and not (_by_term(event) and self._is_open() and self.on_doubt()):
             self._held.remove((step, event))
             self._hand_out(step, event)
 
@@ -359,7 +359,7 @@ class Steps:
         for k in sorted(step.live):
             self._hand_out(step, self._lost(step, self._app.roles[step.role].replicas[k]))
         for found, event in [each for each in self._held if each[0] is step]:
-            if not (event.get("term") and self._is_open()):  # else Slurm is soon asked if it ends the job
+            if not (_by_term(event) and self._is_open()):  # else Slurm is soon asked if it ends the job
                 self._release(found, event)
         if step.role in self._next:
             self._launch(step.role)
@@ -397,6 +397,11 @@ class Steps:
                 elif found is not None:
                     step.silent.add(k)
         self._loop.after(LOOK_AT_RECORDS_S, self._look_at_records)
+
+
+def _by_term(event: Json) -> bool:
+    """Whether a replica, its wrapper, or a command of its shell got TERM: Slurm signals all of a step."""
+    return bool(event.get("term")) or event["code"] == 128 + signal.SIGTERM
 
 
 def _exit(replica: Replica, **fields: Any) -> Json:
