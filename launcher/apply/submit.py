@@ -137,6 +137,9 @@ class Submission:
         if self.turn is not None:
             reservation.turn, reservation.follow = self.turn.ask, self.turn.follow
         reservation.inputs = _input_ref(self.step, self.bound.launch)
+        workspace = self.bound.workspace
+        if workspace is not None and self.bound.cfg.get("cwd") == workspace.path:
+            reservation.workspace = workspace
         self.emit("reserved")
 
     def keep_files(self, reservation: Reservation) -> None:

@@ -158,7 +158,7 @@ def test_a_process_of_its_own_compares_inputs_for_a_supervisor(checkout: Path, l
     keep(asked.digest)
     (checkout / "train.py").write_text("edited")
     argv = [sys.executable, "-I", "-S", "-c", paths.program(comparison.__name__)]
-    argv += [str(os.getpid()), "", *asked[:3], *asked.globs]
+    argv += [str(os.getpid()), "", "", "", *asked[:3], *asked.globs]
     env = {"LAUNCHER_HOME": str(launcher_home)}
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
     assert done.stdout == "=\ntrain.py changed while it waited or ran\n"
