@@ -195,8 +195,7 @@ def _apply(goal: Goal, wait: bool, watching: Watching) -> Result:
             if goal.approve is not None:
                 goal.approve(todo)
             check_approved(todo, allow_destructive=goal.allow_destructive, holds_alone=goal.holds_alone)
-            if goal.plan is not None:
-                check_workspaces(todo)  # those of job files were hashed when the files were compiled
+            check_workspaces(todo, in_place=goal.plan is None)
             check_inputs(todo)
             check_secrets(todo, goal.notify)
             outcomes = _carry_out(todo, goal, at)

@@ -137,9 +137,8 @@ class Submission:
         if self.turn is not None:
             reservation.turn, reservation.follow = self.turn.ask, self.turn.follow
         reservation.inputs = _input_ref(self.step, self.bound.launch)
-        workspace = self.bound.workspace
-        if workspace is not None and self.bound.cfg.get("cwd") == workspace.path:
-            reservation.workspace = workspace
+        if self.bound.runs_in_place:
+            reservation.workspace = self.bound.workspace
         self.emit("reserved")
 
     def keep_files(self, reservation: Reservation) -> None:

@@ -5,6 +5,10 @@ import subprocess
 
 import pytest
 
+from launcher import load_job
+from launcher.apply import apply_launches
+from launcher.errors import StaleError
+
 TOP = "workspace: src"
 
 
@@ -50,6 +54,17 @@ def test_a_result_from_a_workspace_that_was_edited_while_the_job_waited_is_out_o
     assert detail in scenario.plan(".", "--explain", "job")
     scenario.run_to_end(".")
     assert set(scenario.actions(".").values()) == {"keep"}
+
+
+def test_a_workspace_that_changes_between_compiling_and_applying_starts_nothing(scenario, job):
+    launch = load_job(job)
+    scenario.write("src/train.py", "print(2)")
+    with pytest.raises(StaleError, match="the workspace `src` is not what was planned: expected ws1:"):
+        apply_launches([launch])
+    assert (scenario.apps(), scenario.attempts()) == ([], [])
+    scenario.write("src/train.py", "print(1)")
+    apply_launches([launch], wait=True)
+    assert [each.state for each in scenario.attempts()] == ["succeeded"]
 
 
 def test_a_job_that_writes_into_its_workspace_comes_to_rest_when_that_is_taken_back(scenario):
