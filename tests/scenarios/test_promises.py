@@ -199,16 +199,14 @@ class Project:
                 true = self._changes(now, last, offers)
                 edition = now.number if true else last.edition
                 latest = self.past[name][-1]
-                if (
-                    latest.state == "skipped"
-                    and latest.document == now.document
-                    and len(stands) == len(offers)
-                ):
+                is_same = latest.state == "skipped" and latest.document == now.document
+                if is_same and len(stands) == len(offers):  # needs have run since it was skipped
                     later = (need for need in latest.needs if latest.needs[need] < stands.get(need, (0, 0)))
                     true |= {"needs_changed"} if any(later) else set()
+                is_good = last.state == "succeeded"
                 if not true and name != asked:
-                    action = "keep" if last.state == "succeeded" else "hold"
-                true |= {"already_succeeded" if last.state == "succeeded" else "last_failed", "requested"}
+                    action, true = ("keep", {"already_succeeded"}) if is_good else ("hold", set())
+                true |= ({"requested"} if name == asked else set()) | (set() if is_good else {"last_failed"})
             if action == "start" and len(stands) < len(offers):
                 action, true = "hold", true | {"needs_failed"}
             steps[name] = Record(action=action, reasons=true, edition=edition, needs=stands)
@@ -249,12 +247,11 @@ class Project:
         for name, step in steps.items():
             action = got[name]["action"] if got[name]["action"] in ("keep", "hold") else "start"
             reasons = {each["code"] for each in got[name]["reasons"]}
-            assert (action, reasons - step.reasons) == (step.action, set()), (
-                f"{name}: {reasons} {step}; {about}"
-            )
+            here = f"{name}: {action} for {reasons}, {step}; {about}"
+            assert (action, reasons - step.reasons) == (step.action, set()), here
             if action == "keep" and current.issuperset(self.needs_of(name)):
                 current.add(name)
-                assert self.last(name, "succeeded").saw == self.sees(name), f"{name}: {about}"
+                assert self.last(name, "succeeded").saw == self.sees(name), here
         return steps
 
 
