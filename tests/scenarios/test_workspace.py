@@ -56,7 +56,10 @@ def test_a_result_from_a_workspace_that_was_edited_while_the_job_waited_is_out_o
     assert set(scenario.actions(".").values()) == {"keep"}
 
 
-def test_a_workspace_that_changes_between_compiling_and_applying_starts_nothing(scenario, job):
+def test_a_workspace_that_changes_while_apply_waits_for_another_one_starts_nothing(
+    scenario, job, monkeypatch
+):
+    monkeypatch.setattr("launcher.apply.apply._LONG_WAIT_S", 0.0)
     launch = load_job(job)
     scenario.write("src/train.py", "print(2)")
     with pytest.raises(StaleError, match="the workspace `src` is not what was planned: expected ws1:"):
