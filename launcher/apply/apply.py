@@ -54,6 +54,8 @@ LOCK_TIMEOUT_S = 60.0
 _OWNER_POLL_S = 0.1
 _PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
+_LONG_WAIT_S = 1.0
+"""After a longer wait for other clients, the workspaces that replicas run in are hashed once more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +186,7 @@ def apply_plan(
 
 
 def _apply(goal: Goal, wait: bool, watching: Watching) -> Result:
-    events = Events(watching.on_event)
+    events, begun = Events(watching.on_event), time.monotonic()
     take_over = goal.take_over
     with opened(take_over=take_over, on_progress=events.progress, on_wait=events.waits) as (store, engines):
         at = Workplace(engines=engines, store=store, events=events, notify=goal.notify)
@@ -195,8 +197,8 @@ def _apply(goal: Goal, wait: bool, watching: Watching) -> Result:
             if goal.approve is not None:
                 goal.approve(todo)
             check_approved(todo, allow_destructive=goal.allow_destructive, holds_alone=goal.holds_alone)
-            if goal.plan is not None:
-                check_workspaces(todo)  # those of job files were hashed when the files were compiled
+            if goal.plan is not None or time.monotonic() - begun > _LONG_WAIT_S:
+                check_workspaces(todo, in_place=goal.plan is None)
             check_inputs(todo)
             check_secrets(todo, goal.notify)
             outcomes = _carry_out(todo, goal, at)

@@ -119,10 +119,15 @@ def _missing(bound: BoundLaunch) -> Iterator[str]:
                 yield f"{where}: {name} (secret {reference}): {reasons[reference]}"
 
 
-def check_workspaces(plan: Plan) -> None:
-    """Hash anew the workspaces of the jobs to start. Raises StaleError for changed workspaces."""
+def check_workspaces(plan: Plan, *, in_place: bool) -> None:
+    """Hash anew the workspaces of the jobs to start. Raises StaleError for changed workspaces.
+
+    Args:
+        in_place: only those that replicas run in, of which no copy is made and compared.
+    """
     seen: dict[str, str] = {}
-    _refuse_stale([line for step in plan.steps if step.bound for line in _moved(step.bound, seen)])
+    bound = [step.bound for step in plan.steps if step.bound and (step.bound.runs_in_place or not in_place)]
+    _refuse_stale([line for each in bound for line in _moved(each, seen)])
 
 
 def check_inputs(plan: Plan) -> None:

@@ -137,6 +137,8 @@ class Submission:
         if self.turn is not None:
             reservation.turn, reservation.follow = self.turn.ask, self.turn.follow
         reservation.inputs = _input_ref(self.step, self.bound.launch)
+        if self.bound.runs_in_place:
+            reservation.workspace = self.bound.workspace
         self.emit("reserved")
 
     def keep_files(self, reservation: Reservation) -> None:

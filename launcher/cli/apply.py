@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from launcher.apply.apply import apply_launches, apply_plan
-from launcher.apply.approval import check_approved, check_secrets
+from launcher.apply.approval import check_approved, check_secrets, check_workspaces
 from launcher.apply.events import Result
 from launcher.apply.plans import make_plan
 from launcher.cli import jobs
@@ -225,6 +225,8 @@ def _check(plan: Plan, agreed: Plan | None, args: Any) -> None:
             "the plan changed after you approved it; nothing was applied",
             hint="apply again and review the new plan",
         )
+    if agreed is not None:
+        check_workspaces(plan, in_place=True)
     if args.expect_digest is not None and is_superseded(args.expect_digest):
         raise StaleError(
             f"{args.expect_digest.strip()} was made by an older version of launcher, whose digests do not "

@@ -123,7 +123,7 @@ def _needs(success: Attempt, grounds: Sequence[Ground], knows: Knows) -> Iterato
 
 
 def _inputs(desired: Desired, success: Attempt) -> Iterator[Basis]:
-    if not (success.inputs or desired.launch.inputs):
+    if not (success.inputs or desired.launch.inputs or success.inputs_changed):
         return
     reasons = inputs_changed(desired, success)
     now = "; ".join(reason.detail for reason in reasons)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, AppDryRunInfo, CfgVal
     from launcher.specs.attempt import Attempt, AttemptState, ImageNow, Recorded, StoodOn
-    from launcher.specs.launch import InputRef, JobKey
+    from launcher.specs.launch import InputRef, JobKey, WorkspaceRef
     from launcher.state.records import AppRecord
     from launcher.state.store import Store
     from launcher.turns.line import Ask
@@ -47,6 +47,8 @@ class Reservation:
             without one. Set between `reserve` and `create`.
         inputs: the input files that the app's holder compares at the start of an app that has waited, and
             once the app has succeeded; None without any. Set between `reserve` and `create`.
+        workspace: the workspace whose folder replicas run in, which the app's holder compares at the start of
+            an app that has waited; None without any. Set between `reserve` and `create`.
         accepted: the state after `start`: running, waiting (for others) or queued (in line for its turn).
         queued_for: why it is queued, in a phrase.
     """
@@ -59,6 +61,7 @@ class Reservation:
         self.follow: Callable[[], None] = lambda: None
         self.request: Any = None
         self.inputs: InputRef | None = None
+        self.workspace: WorkspaceRef | None = None
         self.accepted: AttemptState = "running"
         self.queued_for = "in line for its share of this machine"
 

@@ -51,6 +51,11 @@ class BoundLaunch(NamedTuple):
     workspace: WorkspaceRef | None = None
     info: AppDryRunInfo[Any] | None = None
 
+    @property
+    def runs_in_place(self) -> bool:
+        """Whether replicas run in the folder of the workspace, of which no copy is made."""
+        return self.workspace is not None and self.cfg.get("cwd") == self.workspace.path
+
 
 def bind_launch(
     launch: Launch, *, opts: runopts, home: str, cfg: Mapping[str, Any] | None = None

@@ -152,7 +152,8 @@ def trigger_digest(
     """Return the digest of everything that `globs` match, below the absolute `directory`; "" for no globs.
 
     Globs are those of `glob.glob`, with `**`; names that start with a dot match only where the glob has the
-    dot. A glob that names a folder means all files below it. Links are followed, except below such a folder.
+    dot. A glob that names a folder means all files below it. Links are followed; below such a folder, links
+    that lead out of `root` do not count.
     Paths are hashed as the globs give them, relative to `directory`; `hashes` reads the files.
 
     Raises WorkspaceError for a file that cannot be read, a glob or link that leaves `root`, and a glob that
@@ -179,8 +180,7 @@ def matches(directory: str, pattern: str, root: str | None, ignore: Ignore = _AL
     walk = _Walk(directory, pattern, os.path.realpath(root) if root is not None else None)
     if not has_magic(pattern) and os.path.isdir(folder):
         walk.check_inside(pattern)
-        below = (entry for entry in files_below(folder, ignore) if entry.kind != "link")
-        found = {os.path.normpath(os.path.join(pattern, entry.path)) for entry in below}
+        found = {os.path.normpath(os.path.join(pattern, path)) for path in walk.below(folder, ignore)}
     else:
         found = set(walk.files())
     return sorted(found, key=os.fsencode)
@@ -253,6 +253,24 @@ class _Walk:
                 elif found not in seen:
                     seen.add(found)
                     waiting.append(found)
+
+    def below(self, folder: str, ignore: Ignore, within: frozenset[str] = frozenset()) -> Iterator[str]:
+        """Return the paths of the files below a folder, relative to it.
+
+        Links are followed, except those that lead out of the root, or to a folder of `within`: the folders on
+        the way to this one.
+        """
+        within |= {os.path.realpath(folder)}
+        for entry in files_below(folder, ignore):
+            linked = os.path.join(folder, entry.path)
+            if entry.kind != "link":
+                yield entry.path
+            elif self._root is None or is_below(target := os.path.realpath(linked), self._root):
+                if os.path.isfile(linked):
+                    yield entry.path
+                elif os.path.isdir(linked) and target not in within:
+                    self._step(_LINK_STEPS)
+                    yield from (f"{entry.path}/{path}" for path in self.below(linked, ignore, within))
 
     def _next(self, path: str, at: int) -> Iterator[tuple[str, int]]:
         """Return the paths that the glob's next part matches in a folder: (path, number of parts used)."""

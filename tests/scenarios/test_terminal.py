@@ -51,6 +51,17 @@ def test_approval_at_a_terminal_covers_stopping_a_running_attempt(scenario):
     assert [attempt.state for attempt in scenario.attempts()] == ["cancelled", "succeeded"]
 
 
+def test_an_apply_is_refused_when_a_workspace_is_edited_while_it_asks(scenario):
+    code_file = scenario.write("src/train.py", "print(1)")
+    file = scenario.job("true", top="workspace: src")
+    code, shown = at_a_terminal(
+        scenario, "apply", file, answer=b"y\n", meanwhile=lambda: code_file.write_text("print(2)")
+    )
+    assert code == 4
+    assert "the workspace `src` is not what was planned" in shown
+    assert scenario.apps() == scenario.attempts() == []
+
+
 @pytest.mark.slow
 def test_an_apply_is_refused_when_the_jobs_change_while_it_asks(scenario):
     file = scenario.job("true")

@@ -5,6 +5,10 @@ import subprocess
 
 import pytest
 
+from launcher import load_job
+from launcher.apply import apply_launches
+from launcher.errors import StaleError
+
 TOP = "workspace: src"
 
 
@@ -30,6 +34,49 @@ def test_a_changed_workspace_is_a_changed_job(scenario, job):
     scenario.write("src/train.py", "print(2)")
     [step] = scenario.plan_document(job)["jobs"]
     assert (step["action"], step["reasons"][0]["path"]) == ("create", "workspace.digest")
+
+
+def test_a_result_from_a_workspace_that_was_edited_while_the_job_waited_is_out_of_date(scenario):
+    gate = scenario.gate()
+    scenario.job(gate.script, name="first")
+    scenario.write("src/train.py", "print(1)")
+    scenario.job("cat train.py", top=f"{TOP}\nneeds: [first]")
+    scenario.apply(".")
+    gate.entered()
+    scenario.write("src/train.py", "print(2)")
+    gate.open()
+    scenario.wait("job")
+    assert "print(2)" in scenario.logs("job")
+    scenario.write("src/train.py", "print(1)")
+    step = next(each for each in scenario.plan_document(".")["jobs"] if each["key"]["job"] == "job")
+    detail = "train.py of its workspace changed while it waited (attempt 1)"
+    assert (step["action"], step["reasons"]) == ("rerun", [{"code": "inputs_changed", "detail": detail}])
+    assert detail in scenario.plan(".", "--explain", "job")
+    scenario.run_to_end(".")
+    assert set(scenario.actions(".").values()) == {"keep"}
+
+
+def test_a_workspace_that_changes_while_apply_waits_for_another_one_starts_nothing(
+    scenario, job, monkeypatch
+):
+    monkeypatch.setattr("launcher.apply.apply._LONG_WAIT_S", 0.0)
+    launch = load_job(job)
+    scenario.write("src/train.py", "print(2)")
+    with pytest.raises(StaleError, match="the workspace `src` is not what was planned: expected ws1:"):
+        apply_launches([launch])
+    assert (scenario.apps(), scenario.attempts()) == ([], [])
+    scenario.write("src/train.py", "print(1)")
+    apply_launches([launch], wait=True)
+    assert [each.state for each in scenario.attempts()] == ["succeeded"]
+
+
+def test_a_job_that_writes_into_its_workspace_comes_to_rest_when_that_is_taken_back(scenario):
+    scenario.job("true", name="first")
+    scenario.write("src/train.py", "print(1)")
+    scenario.job("echo >>train.py", top=f"{TOP}\nneeds: [first]")
+    scenario.run_to_end(".")
+    scenario.write("src/train.py", "print(1)")
+    assert set(scenario.actions(".").values()) == {"keep"}
 
 
 def test_a_saved_plan_is_stale_when_its_workspace_has_changed(scenario, job):

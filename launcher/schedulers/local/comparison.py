@@ -1,4 +1,7 @@
-"""Compare the input files of an app with those of its plan, and hash the files of its output folder.
+"""Compare the files of an app with those of its plan, and hash the files of its output folder.
+
+Its input files are compared at its start and at its end. A workspace that its replicas run in is compared at
+the start alone: what the app itself writes there is no reason to run it again.
 
 Hashing takes as long as reading: a process beside the supervisor does it, so that the supervisor's loop never
 waits, nor does the supervisor load more modules. The process prints `=` and the digest of the output folder,
@@ -20,15 +23,15 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.loop import Loop
 
-NOT_COMPARED = "its input files could not be compared when it ended"
+NOT_COMPARED = "its files could not be compared when it started or ended"
 
 
 class Comparison:
     """The files of one app, and the process that reads them at the moment.
 
     Args:
-        asked: `args`, the fields of an InputRef, globs last; and `env`, the variables that `main` needs. Both
-            are empty for an app without input files.
+        asked: `args`, the fields of an InputRef, globs last, empty without input files; `workspace`, digest
+            and path, where it is compared; and `env`, the variables that `main` needs.
 
     Attributes:
         output_digest: the result of `contents.output_digest` once an output folder was read; "" before.
@@ -45,12 +48,13 @@ class Comparison:
         self._otherwise = NOT_COMPARED
         self.output_digest = ""
 
-    def begin(self, then: Callable[[str], None], output: str = "") -> None:
+    def begin(self, then: Callable[[str], None], output: str = "", *, starts: bool = False) -> None:
         """Compare, read the output folder ("" for none), and call `then` with the changes, "" for none."""
-        self._said, self._otherwise = b"", NOT_COMPARED if self.asked["args"] else ""
+        workspace = self.asked.get("workspace") if starts else None
+        self._said, self._otherwise = b"", NOT_COMPARED if self.asked["args"] or workspace else ""
         read, write = os.pipe()
         actions = [(os.POSIX_SPAWN_DUP2, write, 1)]
-        argv = [*self._argv, output, *self.asked["args"]]
+        argv = [*self._argv, output, *(workspace or ("", "")), *self.asked["args"]]
         try:
             self._pid = os.posix_spawn(argv[0], argv, self._env, file_actions=actions)
         except OSError:
@@ -89,11 +93,12 @@ def main() -> None:
     from launcher.schedulers.contents import output_digest  # only this process needs it, not the supervisor
     from launcher.schedulers.local import kernel
 
-    parent, output, *fields = sys.argv[1:]
+    parent, output, digest, folder, *fields = sys.argv[1:]
     kernel.die_with_parent()
     if os.getppid() == int(parent):
         found = output_digest(output) if output else ""
-        print(f"={found}\n{_changes(*fields) if fields else ''}")
+        changes = [_changes(*fields) if fields else "", _edits(digest, folder) if digest else ""]
+        print(f"={found}\n{'; '.join(filter(None, changes))}")
 
 
 def _changes(digest: str, directory: str, root: str, *globs: str) -> str:
@@ -102,3 +107,22 @@ def _changes(digest: str, directory: str, root: str, *globs: str) -> str:
     from launcher.workspace.inputs import changed_since
 
     return changed_since(InputRef(digest, directory, root, globs), UNDER)
+
+
+def _edits(digest: str, folder: str) -> str:
+    """Return which files of a workspace are not those with this digest, as a phrase; "" for none."""
+    from launcher.errors import LauncherError
+    from launcher.specs.inputs import named
+    from launcher.text import printable
+    from launcher.workspace.context import content_digest
+    from launcher.workspace.manifest import changed_files, known
+
+    try:
+        now = content_digest(folder)
+    except LauncherError as error:
+        return printable(str(error))
+    if now == digest:
+        return ""
+    before, after = known(digest), known(now)
+    paths = [printable(path) for _, path in changed_files(before, after)] if before and after else []
+    return f"{named(paths) if paths else 'files'} of its workspace changed while it waited"

@@ -274,7 +274,7 @@ class UnstartedApp:
     def compare(self) -> bool:
         if self.comparison is None or not self.is_accepted:
             return False
-        self.comparison.begin(self._go_on)
+        self.comparison.begin(self._go_on, starts=True)
         return True
 
     def decide(self) -> "bool | None":

@@ -28,7 +28,7 @@ from launcher.specs.secret import Secret
 if TYPE_CHECKING:
     from launcher.specs.app import AppDryRunInfo
     from launcher.specs.attempt import AttemptState
-    from launcher.specs.launch import InputRef
+    from launcher.specs.launch import InputRef, WorkspaceRef
     from launcher.state.store import Store
     from launcher.turns.line import Ask
 
@@ -120,13 +120,14 @@ class Submitter:
         needs: Sequence[tuple[str, str]] = (),
         turn: Ask | None = None,
         inputs: InputRef | None = None,
+        workspace: WorkspaceRef | None = None,
     ) -> AttemptState:
         """See `SupervisorClient.go`. Raises StartError, with the app removed.
 
         On an interrupt a detached app keeps running and an attached one is cancelled.
         """
         try:
-            return supervisor.go(needs, turn, inputs)
+            return supervisor.go(needs, turn, inputs, workspace)
         except SchedulerError:
             self.take_back(supervisor)
             raise
@@ -234,7 +235,8 @@ class LocalReservation(BackendReservation):
             raise ValueError(f"{self.app_id} was not created")
         self._is_over = True
         needs = [(each.job, paths.local_app(each.app_id)) for each in self.waits_for]
-        self.accepted = self._submitter.start(supervisor, needs, self.turn, self.inputs)
+        files = self.inputs, self.workspace
+        self.accepted = self._submitter.start(supervisor, needs, self.turn, *files)
         supervisor.close()
 
     def abort(self) -> None:

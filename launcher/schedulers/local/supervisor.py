@@ -212,7 +212,7 @@ class Supervisor(Keeper):
 
             app.share.place.bequeath()
             deal(app.share.place, app.gpus)
-        more: dict[str, Any] = {"inputs": True} if app.comparison else {}
+        more: dict[str, Any] = {"inputs": True} if app.comparison and app.comparison.asked["args"] else {}
         app.note("starting", **more)  # from now on readers must assume that replicas were started
         if self._driver is not None:
             self._driver.begin()

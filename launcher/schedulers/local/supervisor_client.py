@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from _socket import socket
 
     from launcher.specs.attempt import AttemptState
-    from launcher.specs.launch import InputRef
+    from launcher.specs.launch import InputRef, WorkspaceRef
     from launcher.turns.line import Ask
 
 _APP = b"a"
@@ -104,6 +104,7 @@ class SupervisorClient:
         needs: Sequence[tuple[str, str]] = (),
         turn: Ask | None = None,
         inputs: InputRef | None = None,
+        workspace: WorkspaceRef | None = None,
     ) -> AttemptState:
         """Start every replica, or have the app wait, and return once that is recorded.
 
@@ -114,11 +115,14 @@ class SupervisorClient:
             needs: job and folder of the apps that have to succeed first.
             turn: the request of the app to this machine.
             inputs: the input files to compare.
+            workspace: the folder that replicas run in, to compare when an app starts that has waited.
         """
         # The list of files is in LAUNCHER_HOME, not in the arguments of the supervisor's `Comparison`.
-        compared = inputs and {
-            "args": [*inputs[:3], *inputs.globs],
+        waits = bool(needs or turn)
+        compared = (inputs or (workspace and waits)) and {
+            "args": [*inputs[:3], *inputs.globs] if inputs else [],
             "env": [f"LAUNCHER_HOME={os.path.abspath(paths.home())}"],
+            "workspace": [workspace.digest, workspace.path] if workspace and waits else [],
         }
         ask = turn and turn.to_dict()
         answer = self._ask({"op": "go", "needs": list(needs), "turn": ask, "inputs": compared})
@@ -262,8 +266,9 @@ class HeldClient(SupervisorClient):
         needs: Sequence[tuple[str, str]] = (),
         turn: Ask | None = None,
         inputs: InputRef | None = None,
+        workspace: WorkspaceRef | None = None,
     ) -> AttemptState:
-        accepted = super().go(needs, turn, inputs)
+        accepted = super().go(needs, turn, inputs, workspace)
         self._drop()
         return accepted
 

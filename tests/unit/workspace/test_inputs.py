@@ -95,6 +95,33 @@ def test_a_link_inside_is_followed_and_a_link_out_of_the_repository_is_refused(c
         digest(checkout)
 
 
+@pytest.mark.parametrize("link", ["file", "folder", "version"])
+def test_links_below_a_named_folder_are_followed_within_the_repository(checkout: Path, link: str):
+    for path in ("store/one/a.csv", "data/v1/a.csv", "data/v2/a.csv"):
+        (checkout / path).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / path).write_text(path)
+    (checkout / "data/file.csv").symlink_to("../store/one/a.csv")
+    (checkout / "data/folder").symlink_to("../store")
+    (checkout / "data/version").symlink_to("v1")
+    before = digest(checkout, "data")
+    if link == "version":
+        (checkout / "data/version").unlink()
+        (checkout / "data/version").symlink_to("v2")
+    else:
+        (checkout / f"data/{link}{'.csv' if link == 'file' else '/one/a.csv'}").write_text("other")
+    assert digest(checkout, "data") != before
+
+
+def test_links_below_a_named_folder_that_go_round_or_lead_out_do_not_count(checkout: Path):
+    before = files(checkout, "conf")
+    (checkout / "conf/deep/round").symlink_to("..")
+    (checkout / "conf/all").symlink_to("..")
+    (checkout / "conf/out").symlink_to("/etc")
+    (checkout / "conf/nowhere").symlink_to("not/there")
+    inside = ["notes.txt", "train.py"]
+    assert files(checkout, "conf") == sorted([*before, *(f"conf/all/{path}" for path in [*before, *inside])])
+
+
 @pytest.mark.parametrize("glob", ["../x", "/etc/passwd", "/etc/*"])
 def test_a_glob_of_a_saved_plan_does_not_leave_the_repository(checkout: Path, glob: str):
     with pytest.raises(WorkspaceError, match="leaves the repository"):
@@ -158,7 +185,7 @@ def test_a_process_of_its_own_compares_inputs_for_a_supervisor(checkout: Path, l
     keep(asked.digest)
     (checkout / "train.py").write_text("edited")
     argv = [sys.executable, "-I", "-S", "-c", paths.program(comparison.__name__)]
-    argv += [str(os.getpid()), "", *asked[:3], *asked.globs]
+    argv += [str(os.getpid()), "", "", "", *asked[:3], *asked.globs]
     env = {"LAUNCHER_HOME": str(launcher_home)}
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
     assert done.stdout == "=\ntrain.py changed while it waited or ran\n"
