@@ -163,7 +163,8 @@ class Attempt:
             that holds a waiting one; "" for none.
         message: the reason of the outcome, in a short sentence.
         exit_code: of the replica that decided a failure; None when unknown.
-        inputs_changed: the files among `inputs` that changed while it waited or ran, as text; "" for none.
+        inputs_changed: the files among `inputs` that changed while it waited or ran, and those of a workspace
+            in which it ran that changed while it waited, as text; "" for none.
         output_digest: digest of the files in its output folder after a success, or why there is none
             (`launcher.schedulers.contents`); "" for no file.
         images: role → id of the image that its containers were made of, once they ran; {} without images.
