@@ -118,11 +118,12 @@ def test_replicas_find_each_other(able: Case) -> None:
 
 @pytest.mark.slow
 def test_a_replica_that_is_never_ready_fails_the_app(able: Case) -> None:
-    server = _server(able, "sleep 1000", ready=Probe(file="/nonexistent", timeout=0.5, every=0.1))
+    missing = str(able.shared / "missing")
+    server = _server(able, "sleep 1000", ready=Probe(file=missing, timeout=0.5, every=0.1))
     client = able.role("client", "true", depends_on={"server": "ready"})
     found = able.run(AppDef("app", [client, server]))
     assert found.state is AppState.FAILED
-    assert found.msg == "server/0 was not ready after 0.5 s: there is no file /nonexistent"
+    assert found.msg == f"server/0 was not ready after 0.5 s: there is no file {missing}"
 
 
 def _steps(case: Case) -> list[str]:

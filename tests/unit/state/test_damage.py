@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from launcher import database
-from launcher.errors import DamagedError
 from launcher.state import restore as module
 from launcher.state.records import AppRecord
 from launcher.state.store import Store
@@ -149,13 +148,3 @@ def test_a_young_ledger_is_not_backed_up(launcher_home: Path):
         store.record(attempt())
         store.back_up(attempt().created_at + 0.5 * DAY)
     assert not (launcher_home / "ledger.db.daily.bak").exists()
-
-
-@pytest.mark.parametrize("damaged", ["{", '{"main": 3}', '{"main": {}}', "[1]"])
-def test_damaged_use_of_an_attempt_is_an_error_with_a_remedy(launcher_home: Path, damaged: str) -> None:
-    with Store.open() as store:
-        store.record(attempt("train", 1, state="succeeded"))
-        store._connection.execute("UPDATE attempts SET used = ?", (damaged,))
-        (latest,) = store.latest().values()
-        with pytest.raises(DamagedError, match="is damaged"):
-            dict(latest.used)
