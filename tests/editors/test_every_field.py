@@ -100,10 +100,7 @@ def targets() -> Iterator[tuple[str, Where]]:
     yield "target: role", Where(f"{top}roles:\n      main:\n        ", of_model(model_role.RoleSpec))
     yield "target: lifecycle", Where(f"{top}lifecycle:\n      ", of_model(model.LifecycleSpec))
     yield "target: need", Where(f"{top}needs:\n      other:\n        ", of_model(model.NeedSpec))
-    yield (
-        "target: defaults",
-        Where(f"{top}defaults:\n      role:\n        ", of_model(model_role.RoleSpec)),
-    )
+    yield ("target: defaults", Where(f"{top}defaults:\n      role:\n        ", of_model(model_role.RoleSpec)))
     for name, (opening, cls) in IN_ROLE.items():
         before = f"{top}roles:\n      main:\n" + indent(opening, " " * 8, bool)
         yield f"target: {name}", Where(before, of_model(cls))

@@ -182,8 +182,7 @@ def test_an_app_with_unchanged_input_files_records_no_comparison() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "why"),
-    [("failed", "b failed"), ("cancelled", "b was cancelled"), ("removed", "b was removed")],
+    ("state", "why"), [("failed", "b failed"), ("cancelled", "b was cancelled"), ("removed", "b was removed")]
 )
 def test_an_app_is_given_up_for_every_need_that_has_not_succeeded(state: str, why: str) -> None:
     assert go(holder := Holder(), ["a", "b", "c"], ("b", state)) is False

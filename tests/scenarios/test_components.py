@@ -22,18 +22,12 @@ def files(scenario):
 
 
 RUNS = {
-    "typed arguments": (
-        ["./trainer.py:trainer", *TRAINER],
-        ["APP epochs=3 lr=0.1 resume=True seed=7 fast"],
-    ),
+    "typed arguments": (["./trainer.py:trainer", *TRAINER], ["APP epochs=3 lr=0.1 resume=True seed=7 fast"]),
     "several roles": (
         ["pipeline.py:pipeline", "--names", "a,b", "--readers=2", "--", "--x", "y z"],
         ["reader/0 | 0 --x y z", "reader/1 | 1 --x y z", "writer/0 | a", "writer/0 | b"],
     ),
-    "a built-in component": (
-        ["sweep.py:sweep", "--params", "lr=0.1,m=2", "--tags=a,b"],
-        ["lr=0.1 m=2.0"],
-    ),
+    "a built-in component": (["sweep.py:sweep", "--params", "lr=0.1,m=2", "--tags=a,b"], ["lr=0.1 m=2.0"]),
 }
 
 

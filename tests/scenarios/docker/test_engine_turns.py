@@ -49,13 +49,7 @@ def lines(log: Path) -> list[str]:
     return log.read_text().split() if log.exists() else []
 
 
-def in_line(
-    scenario: DockerScenario,
-    watched: Watched,
-    gate: Gate,
-    log: Path,
-    *names: str,
-) -> None:
+def in_line(scenario: DockerScenario, watched: Watched, gate: Gate, log: Path, *names: str) -> None:
     """Apply jobs: `first` runs until the gate opens, and the others are in line behind it."""
     watched.job(f"echo first >>{log}; {gate.script}", name="first")
     for name in names:
@@ -66,11 +60,7 @@ def in_line(
 
 
 def test_the_next_job_starts_without_the_client_and_its_state_folder(
-    scenario: DockerScenario,
-    watched: Watched,
-    gate: Gate,
-    log: Path,
-    one_at_a_time: None,
+    scenario: DockerScenario, watched: Watched, gate: Gate, log: Path, one_at_a_time: None
 ) -> None:
     watched.job(f"echo begin >>{log}; {gate.script}; echo end >>{log}", name="a")
     for job in ("b", "c"):
@@ -161,10 +151,7 @@ def test_the_watchers_of_an_engine_share_its_line(
 
 
 def test_jobs_share_the_cores_of_the_engine_and_their_volume_is_removed_by_gc(
-    scenario: DockerScenario,
-    engine: OwnEngine,
-    gate: Gate,
-    log: Path,
+    scenario: DockerScenario, engine: OwnEngine, gate: Gate, log: Path
 ) -> None:
     make_own_image(PYTHON_IMAGE)
     watched = Watched(scenario)

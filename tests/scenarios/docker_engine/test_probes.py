@@ -211,12 +211,7 @@ def test_a_command_probe_waits_for_a_command_that_does_not_end_and_runs_it_once(
 
 # -- replicas that do not run ------------------------------------------------------------------------------
 
-ALL: list[Wanted] = [
-    {"port": PORT},
-    {"http": "/", "port": PORT},
-    {"file": "/bin/sh"},
-    {"command": ["true"]},
-]
+ALL: list[Wanted] = [{"port": PORT}, {"http": "/", "port": PORT}, {"file": "/bin/sh"}, {"command": ["true"]}]
 
 
 def test_a_replica_that_does_not_run_is_not_ready(own: Bench) -> None:
@@ -281,9 +276,7 @@ LOOKS = ["sh", "-c", "netstat -ltn | grep -q :7000"]
 
 
 @pytest.mark.parametrize(
-    "probe",
-    [Probe(http="/", port=PORT), Probe(command=tuple(LOOKS))],
-    ids=["http", "command"],
+    "probe", [Probe(http="/", port=PORT), Probe(command=tuple(LOOKS))], ids=["http", "command"]
 )
 def test_a_client_reaches_its_ready_server_at_the_first_try(case: DockerCase, probe: Probe) -> None:
     server = case.role("server", ANSWERS, service=True, ready=probe)

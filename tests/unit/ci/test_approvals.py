@@ -6,14 +6,7 @@ from typing import Any
 import pytest
 
 from launcher.apply.events import Outcome
-from launcher.ci.approvals import (
-    ApprovalScope,
-    Merged,
-    approval_in,
-    effect_checks,
-    withheld,
-    without,
-)
+from launcher.ci.approvals import ApprovalScope, Merged, approval_in, effect_checks, withheld, without
 from launcher.ci.forge import MOST_CHARACTERS, CheckRun, Pull
 from launcher.ci.record import applied_check, applied_in, applied_words
 from launcher.errors import LauncherError

@@ -140,9 +140,7 @@ def test_the_newest_of_the_pipelines_of_a_merge_request_is_first(fake: FakeGitLa
 
 
 @pytest.mark.parametrize(
-    "forged",
-    [{"ref": "change-3"}, {"name": "another job"}, {"tag": True}],
-    ids=["branch", "job", "tag"],
+    "forged", [{"ref": "change-3"}, {"name": "another job"}, {"tag": True}], ids=["branch", "job", "tag"]
 )
 def test_only_applies_of_the_default_branch_count(fake: FakeGitLab, forged: dict[str, Any]) -> None:
     for name in ("first", "second"):

@@ -41,11 +41,7 @@ def lines(text: str) -> dict[str, str]:
 
 def test_each_line_says_whether_its_effect_is_new_or_already_pending(repo: Path, scenario: Scenario) -> None:
     shown = scenario.plan(repo, "--base", "main")
-    assert lines(shown) == {
-        "a": "from this change",
-        "b": "already pending on main",
-        "c": "from this change",
-    }
+    assert lines(shown) == {"a": "from this change", "b": "already pending on main", "c": "from this change"}
     assert "already pending on main" in scenario.plan(repo, "--base", "main", "--format", "markdown")
 
 

@@ -24,13 +24,7 @@ def take(scenario, monkeypatch) -> Iterator[Take]:
     def take(app: str, number: int, *limits: Limit, table: str = "", **wanted: object) -> Place:
         if wanted.get("gpus"):
             wanted |= {"gpu_table": gpu_table_folder(), "devices": ("0", "1")}
-        ask = Ask(
-            app,
-            number=number,
-            table=table or table_folder(),
-            limits=(Limit(cpu=2), *limits),
-            **wanted,
-        )
+        ask = Ask(app, number=number, table=table or table_folder(), limits=(Limit(cpu=2), *limits), **wanted)
         made.append(Place(ask))
         made[-1].look()
         return made[-1]

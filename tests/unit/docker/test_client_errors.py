@@ -235,10 +235,7 @@ def test_a_log_that_breaks_off_is_an_error(tmp_path: Path):
             'unable to start container process: exec: "x": executable file not found in $PATH: unknown',
             'exec: "x": executable file not found in $PATH',
         ),
-        (
-            "OCI runtime create failed: container_linux.go:380: starting container process caused: x",
-            "x",
-        ),
+        ("OCI runtime create failed: container_linux.go:380: starting container process caused: x", "x"),
         ("No such image: x:1\n", "No such image: x:1"),
         (
             "driver failed programming external connectivity on endpoint web-0 (2b404fb): "

@@ -18,13 +18,7 @@ from launcher.schedulers.docker.labels import APP_ID, WATCHER
 from launcher.schedulers.docker.rules import options
 from launcher.schedulers.docker.scheduler import DockerScheduler
 from launcher.schedulers.docker.watching import container
-from launcher.schedulers.docker.watching.container import (
-    MAIN,
-    EngineWatcher,
-    name_of,
-    program,
-    socket_of,
-)
+from launcher.schedulers.docker.watching.container import MAIN, EngineWatcher, name_of, program, socket_of
 from launcher.specs.app import AppDef, Probe, Resource, Role
 from tests.unit.test_layers import modules
 

@@ -261,10 +261,7 @@ def test_a_fixed_port_cannot_be_published_twice():
         ({"mounts": [BindMount("data", "/data")]}, r"roles\.worker\.mounts\.0: .*absolute"),
         ({"mounts": [BindMount("/data", "data")]}, r"roles\.worker\.mounts\.0: .*absolute"),
         ({"mounts": [VolumeMount("/data", "/data")]}, r"roles\.worker\.mounts\.0: .*volume"),
-        (
-            {"mounts": [VolumeMount("v1", "/launcher/scratch/")]},
-            r"mounts\.0: .*below /launcher",
-        ),
+        ({"mounts": [VolumeMount("v1", "/launcher/scratch/")]}, r"mounts\.0: .*below /launcher"),
         ({"mounts": [BindMount("/data", "/launcher")]}, r"mounts\.0: .*below /launcher"),
         ({"mounts": [BindMount("/data", "//launcher/x")]}, r"mounts\.0: .*below /launcher"),
         ({"mounts": [BindMount("/data", "/opt/..")]}, r"roles\.worker\.mounts\.0: the root of a container"),

@@ -149,10 +149,7 @@ def test_a_variable_of_the_environment_is_compared_and_not_stored(here, plan, mo
     more = "vars: {x: {type: str, default: a, from_env: SOME_SETTING}}\n"
     write(here / "a.launcher.yaml", value="$<var.x>", more=more)
     monkeypatch.setenv("SOME_SETTING", "first-value")
-    assert is_kept(
-        plan,
-        "a.launcher.yaml",
-    )
+    assert is_kept(plan, "a.launcher.yaml")
     monkeypatch.setenv("SOME_SETTING", "second-value")
     kept, shown = plan("a.launcher.yaml")
     assert not kept

@@ -125,10 +125,7 @@ def test_watched_files_are_hashed_and_outside_the_digest(tmp_path: Path) -> None
     (tmp_path / "data" / "a.csv").write_text("1")
     text = HEAD + ROLES + "lifecycle: {rerun_on: [{files: ['data/*.csv', 'more/**']}, every_apply]}\n"
     first = launch(tmp_path, text)
-    assert first.lifecycle.rerun_on == (
-        Trigger("files", ("data/*.csv", "more/**")),
-        Trigger("every_apply"),
-    )
+    assert first.lifecycle.rerun_on == (Trigger("files", ("data/*.csv", "more/**")), Trigger("every_apply"))
     assert first.trigger_digest
     (tmp_path / "data" / "a.csv").write_text("2")
     second = launch(tmp_path, text)

@@ -56,10 +56,7 @@ def planned(launches: Launch | list[Launch], *attempts: Attempt, room: Room = HE
             [asking("a", cpu=2), asking("b", cpu=1)],
             "2 jobs ask for 3 cores of 2: as many at a time as fit, in this order",
         ),
-        (
-            sweep(9, matrix="sweep", max_parallel=4),
-            "9 jobs of sweep: 4 at a time, in this order",
-        ),
+        (sweep(9, matrix="sweep", max_parallel=4), "9 jobs of sweep: 4 at a time, in this order"),
         (
             sweep(4, cpu=1, caps=Caps(cpu=1)),
             "4 jobs ask for 4 cores of 1 of project default: 1 at a time, in this order",

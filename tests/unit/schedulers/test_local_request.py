@@ -18,15 +18,7 @@ from launcher.schedulers.local.request import (
     build_request,
     without_gpus,
 )
-from launcher.specs import (
-    AppDef,
-    BindMount,
-    InvalidRunConfigException,
-    Resource,
-    Role,
-    Secret,
-    macros,
-)
+from launcher.specs import AppDef, BindMount, InvalidRunConfigException, Resource, Role, Secret, macros
 
 APPS = "/state/apps"
 

@@ -93,12 +93,7 @@ def test_the_agent_needs_only_the_python_of_the_login_node(there, tmp_path, vers
     found = Cluster(("login1", "~")).call(*ops, {"op": "observe", "app_ids": None}, {"op": "outputs"})
     assert found[0] == {"resumed": False}
     assert found[1]["message"] == "a-1 has not been created"
-    assert found[2:6] == [
-        {"events": []},
-        {"removed": True},
-        {"is": "unknown"},
-        {"removed": False},
-    ]
+    assert found[2:6] == [{"events": []}, {"removed": True}, {"is": "unknown"}, {"removed": False}]
     assert found[6:] == [
         {"apps": {}, "missing": [], "queue": found[6]["queue"]},
         {"apps": {}, "queued": []},

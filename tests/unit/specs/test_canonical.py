@@ -175,8 +175,7 @@ def test_the_order_of_roles_counts_and_that_of_keys_and_mounts_does_not():
 
 
 @pytest.mark.parametrize(
-    ("cpu", "millis"),
-    [(2, 2000), (2.0, 2000), (1.001, 1001), (0.29, 290), (1 / 3, 333), (0.1 + 0.2, 300)],
+    ("cpu", "millis"), [(2, 2000), (2.0, 2000), (1.001, 1001), (0.29, 290), (1 / 3, 333), (0.1 + 0.2, 300)]
 )
 def test_cpus_are_millicores(cpu, millis):
     role = replace(small_role(), resource=Resource(cpu, 0, 1))

@@ -241,11 +241,7 @@ def test_only_options_declared_for_roles_are_options_of_a_role(opts):
 
 @pytest.mark.parametrize(
     ("kind", "value", "at"),
-    [
-        (str, "x", ()),
-        (list[str], ["1", "x"], (1,)),
-        (dict[str, str], {"a": "1", "b": "x"}, ("b",)),
-    ],
+    [(str, "x", ()), (list[str], ["1", "x"], (1,)), (dict[str, str], {"a": "1", "b": "x"}, ("b",))],
 )
 def test_a_pattern_holds_for_each_text_of_a_value(kind, value, at):
     made = runopts()

@@ -104,10 +104,7 @@ def test_a_project_that_has_changed_since_is_not_copied(project: Path, name: str
     with merged(Workspace({path: "lib/"}), digests):
         pass
     (project / "run.sh").write_text("changed")
-    with (
-        pytest.raises(WorkspaceError, match="has changed"),
-        merged(Workspace({path: "lib/"}), digests),
-    ):
+    with pytest.raises(WorkspaceError, match="has changed"), merged(Workspace({path: "lib/"}), digests):
         pass
 
 
