@@ -14,9 +14,7 @@ def test_a_failure_shows_the_last_line_of_stderr(case: Case) -> None:
 
 
 @pytest.mark.everywhere
-def test_the_shown_line_has_no_secret_and_no_terminal_control(
-    case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_shown_line_has_no_secret_and_no_terminal_control(case, monkeypatch):
     monkeypatch.setenv("TEST_TOKEN", "hunter2")
     script = r"""printf 'bad \033]0;x\007%s\n' "$TOKEN" >&2; exit 3"""
     described = case.run(case.app(script, env={"TOKEN": Secret.parse("env:TEST_TOKEN")}))

@@ -92,15 +92,11 @@ def ended(case: Case, staged: Staged, attempt: Attempt) -> tuple[str, str]:
     return found.state, found.inputs_changed
 
 
-def test_an_attempt_with_unchanged_input_files_records_no_change(
-    case: Case, staged: Staged, code: Path
-) -> None:
+def test_an_attempt_with_unchanged_input_files_records_no_change(case, staged, code):
     assert ended(case, staged, submit(case, staged, case.app(), code)) == ("succeeded", "")
 
 
-def test_an_edit_of_an_input_file_under_a_running_attempt_is_recorded(
-    case: Case, staged: Staged, code: Path, gate: Gate
-) -> None:
+def test_an_edit_of_an_input_file_under_a_running_attempt_is_recorded(case, staged, code, gate):
     attempt = submit(case, staged, case.app(gate.script), code)
     code.write_text("two")
     gate.open()
@@ -127,9 +123,7 @@ def test_an_edit_that_is_undone_before_the_start_is_not_recorded(case, staged, c
     assert ended(case, staged, attempt) == ("succeeded", "")
 
 
-def test_a_failed_app_is_not_compared_with_its_input_files(
-    case: Case, staged: Staged, code: Path, gate: Gate
-) -> None:
+def test_a_failed_app_is_not_compared_with_its_input_files(case, staged, code, gate):
     attempt = submit(case, staged, case.app(f"{gate.script}; exit 3"), code)
     code.write_text("two")
     gate.open()

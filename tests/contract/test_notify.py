@@ -3,14 +3,10 @@
 import json
 from pathlib import Path
 
-from tests.contract.conftest import Case
-from tests.scenario import Scenario
 from tests.sink import KEY, Sink
 
 
-def test_the_receiver_of_an_apply_gets_the_outcome_without_another_command(
-    case: Case, scenario: Scenario, monkeypatch
-) -> None:
+def test_the_receiver_of_an_apply_gets_the_outcome_without_another_command(case, scenario, monkeypatch):
     monkeypatch.setenv("HOOK_KEY", KEY)
     image = f"    image: {case.image}\n" if case.image else ""
     job = scenario.write("job.launcher.yaml", "")

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers import StagedScheduler
 from launcher.schedulers.checks import RejectedAppError
 from launcher.specs import AppDef, AppState, Probe
 from launcher.specs.app import CAPABILITIES
@@ -88,9 +87,7 @@ def test_the_app_ends_when_all_of_its_roles_that_are_no_services_have_ended(able
     assert found.roles_statuses[1].replicas[0].message == "stopped at the end of the app"
 
 
-def test_the_start_returns_while_a_role_waits_which_does_not_count_as_unstarted(
-    able: Case, staged: StagedScheduler[Any]
-) -> None:
+def test_the_start_returns_while_a_role_waits_which_does_not_count_as_unstarted(able, staged):
     client = able.role("client", "true", depends_on={"server": "ready"})
     attempt = submit(able, staged, AppDef("train", [client, _server(able, "sleep 1000")]))
     able.until_running(attempt.app_id)

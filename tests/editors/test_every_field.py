@@ -181,9 +181,7 @@ WRONG_OPTIONS = {
 
 @pytest.mark.parametrize("place", ["", "targets:\n  dev:\n    "], ids=["job", "target"])
 @pytest.mark.parametrize("option", WRONG_OPTIONS)
-def test_the_server_marks_a_wrong_option_with_a_readable_message(
-    server: Server, option: str, place: str
-) -> None:
+def test_the_server_marks_a_wrong_option_with_a_readable_message(server, option, place):
     margin = " " * len(place.rpartition("\n")[2])
     found = server.findings(f"{ROLE}{place}scheduler: slurm\n{margin}cfg: {{{option}}}\n")
     assert [(finding.marked, finding.message) for finding in found] == [WRONG_OPTIONS[option]]

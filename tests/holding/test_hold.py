@@ -190,9 +190,7 @@ def test_an_app_is_given_up_for_every_need_that_has_not_succeeded(state: str, wh
 
 
 @pytest.mark.parametrize(("jobs", "kind"), [(["a"], "waiting"), ([], "queued")])
-def test_a_holder_goes_no_further_with_an_app_that_ended_before_it_was_accepted(
-    jobs: list[str], kind: str
-) -> None:
+def test_a_holder_goes_no_further_with_an_app_that_ended_before_it_was_accepted(jobs, kind):
     holder = Holder(accept=[False], has_share=[False])
     assert go(holder, jobs) is False
     assert holder.calls[-1] == f"accept {kind}"

@@ -109,9 +109,7 @@ def test_the_outcome_of_a_failed_job_names_the_root_cause(scenario: Scenario) ->
     assert "FAILED: main/0: boom" in scenario.launcher("run", path, code=5).err
 
 
-def test_the_api_returns_the_earliest_error_as_the_root_cause(
-    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_api_returns_the_earliest_error_as_the_root_cause(scenario, monkeypatch):
     failing(scenario, error("effect", at=1_700_000_009), error("cause"))
     monkeypatch.chdir(Path(scenario.folder))
     from launcher.runner import get_runner

@@ -142,9 +142,7 @@ def synced(repo: Repository, *argv: str, code: int) -> str:
 
 
 @pytest.mark.slow
-def test_synced_counts_the_merges_since_the_last_applied_commit_on_record_or_on_github(
-    repo: Repository, github: FakeGitHub
-) -> None:
+def test_synced_counts_the_merges_since_the_last_applied_commit_on_record_or_on_github(repo, github):
     commit = repo.push({"README": "no job changes"})
     assert synced(repo, code=0) == f"main is applied up to {commit[:7]}\n"
     repo.propose(2, {"base.launcher.yaml": BASE.replace("'true'", "pwd")})

@@ -51,9 +51,7 @@ def test_a_cancelled_app_has_no_root_cause(scenario: DockerScenario) -> None:
     assert scenario.status("job")["root_cause"] is None
 
 
-def test_an_apply_submits_nothing_when_a_replica_asks_for_more_cores_than_the_engine_has(
-    scenario: DockerScenario,
-) -> None:
+def test_an_apply_submits_nothing_when_a_replica_asks_for_more_cores_than_the_engine_has(scenario):
     """Two replicas may ask together for more cores than there are: their job runs alone."""
     most = connect().size()
     assert most is not None

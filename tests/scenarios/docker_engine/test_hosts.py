@@ -17,9 +17,7 @@ def taken() -> Iterator[int]:
         yield int(listening.getsockname()[1])
 
 
-def test_an_app_whose_port_on_the_host_is_taken_is_refused_with_the_port_named(
-    case: DockerCase, taken: int
-) -> None:
+def test_an_app_whose_port_on_the_host_is_taken_is_refused_with_the_port_named(case, taken):
     server = case.role("server", "sleep 1000", service=True, ready=Probe(port=taken))
     app = AppDef("app", [case.role("main", "sleep 1000"), server])
     with pytest.raises(StartError, match=f"cannot start server/0: port {taken} is in use by another process"):

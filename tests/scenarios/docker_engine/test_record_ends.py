@@ -66,9 +66,7 @@ def test_reap_removes_the_record_of_a_recorded_app_without_containers(case: Dock
     assert not record.exists(record.folder(app_id))
 
 
-def test_reap_removes_the_containers_that_a_killed_run_has_created(
-    case: DockerCase, launcher_home: Path
-) -> None:
+def test_reap_removes_the_containers_that_a_killed_run_has_created(case, launcher_home):
     """No later apply would take up an app without a job."""
     gone = subprocess.Popen(["true"])
     owner = replace(this_process(), pid=gone.pid)

@@ -43,9 +43,7 @@ def test_an_app_that_no_job_file_made_has_a_row(case: DockerCase, staged: Any) -
 
 
 @pytest.mark.parametrize("reserved", [False, True])
-def test_an_attempt_that_cannot_be_created_leaves_no_row(
-    case: DockerCase, staged: Any, reserved: bool
-) -> None:
+def test_an_attempt_that_cannot_be_created_leaves_no_row(case, staged, reserved):
     app = case.app("true")
     app.roles[0].image = "localhost:1/there/is/none:such"
     start = (lambda: submit(case, staged, app)) if reserved else (lambda: staged.submit(app, {}))

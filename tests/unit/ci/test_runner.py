@@ -84,9 +84,7 @@ def test_no_repr_shows_the_token(tmp_path: Path) -> None:
         ({}, {"pull_request": 7}),
     ],
 )
-def test_a_wrong_environment_is_a_launcher_error(
-    tmp_path: Path, more: dict[str, str], payload: dict[str, Any] | str | None
-) -> None:
+def test_a_wrong_environment_is_a_launcher_error(tmp_path, more, payload):
     with pytest.raises(LauncherError):
         run(tmp_path, "pull_request", payload, **more)
 

@@ -208,9 +208,7 @@ EVENT = b'12\r\n{"Action":"die"}\r\n\r\n'
 
 
 @pytest.mark.parametrize("rest", [EVENT, EVENT + b"20\r\n{", EVENT + b"0\r\n\r\n"])
-def test_the_events_of_an_engine_that_dies_end_with_an_error_after_the_sent_events(
-    tmp_path: Path, rest: bytes
-):
+def test_the_events_of_an_engine_that_dies_end_with_an_error_after_the_sent_events(tmp_path, rest):
     with fake_engine(tmp_path, lambda *_: HEAD + rest) as (_, engine):
         stream = engine.events()
         assert next(stream).action == "die"

@@ -167,9 +167,7 @@ def connected(engine: Any) -> Any:
     return container._connect(engine, "launcher-watcher-0", "python:3", images.NEVER, None)
 
 
-def test_a_watcher_that_another_client_has_just_made_is_not_taken_for_left_behind(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_watcher_that_another_client_has_just_made_is_not_taken_for_left_behind(monkeypatch):
     """A client that has long waited meets ever new watchers, each of which is about to be started."""
     monkeypatch.setattr(container, "_UP_S", 0.1)
     engine = SlowEngine([*(seen(number, "created") for number in range(4)), seen(4, "running")])
@@ -218,9 +216,7 @@ class SlowWatcher:
             each.close()
 
 
-def test_an_app_that_a_slow_watcher_refuses_for_a_while_is_handed_over(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_app_that_a_slow_watcher_refuses_for_a_while_is_handed_over(monkeypatch):
     """A watcher that read an order too late refuses the app until it has removed what that made."""
     monkeypatch.setattr(container, "ANSWER_S", 0.3)
     monkeypatch.setattr(container, "_ENDING_S", 0.2)

@@ -67,9 +67,7 @@ def test_a_wrong_value_points_at_the_definition_and_at_the_file(tmp_path, text, 
         ("n: {\n", "1:5 yaml-syntax", ""),
     ],
 )
-def test_a_mistake_in_a_file_of_values_is_shown_in_that_file(
-    tmp_path: Path, text: str, place: str, label: str
-) -> None:
+def test_a_mistake_in_a_file_of_values_is_shown_in_that_file(tmp_path, text, place, label):
     (tmp_path / "v.yaml").write_text(text)
     compiled = compile_text(tmp_path, USE, var_files=["v.yaml"])
     assert places(compiled)[:1] == [place]

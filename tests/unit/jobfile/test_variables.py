@@ -51,9 +51,7 @@ def test_a_value_within_text_keeps_its_spelling(tmp_path, definition, given, exp
         ),
     ],
 )
-def test_a_given_value_of_a_variable_is_checked(
-    tmp_path: Path, definition: str, given: Any, expected: str
-) -> None:
+def test_a_given_value_of_a_variable_is_checked(tmp_path, definition, given, expected):
     compiled = compile_text(tmp_path, HEAD + f"vars: {{v: {definition}}}\n" + USE, variables={"v": given})
     assert [found.message for found in compiled.diagnostics] == [expected]
 

@@ -114,9 +114,7 @@ def test_raw_text_of_a_number_is_without_its_anchor() -> None:
         ("a: &a {k: 1}\nb: {<<: [" + "*a, " * 9 + "]}\n", ["2:5 too-large"]),
     ],
 )
-def test_features_of_yaml_that_job_files_do_not_have_are_reported_at_their_place(
-    text: str, expected: list[str]
-) -> None:
+def test_features_of_yaml_that_job_files_do_not_have_are_reported_at_their_place(text, expected):
     assert [line.split(": ")[0] for line in problems(text)] == expected
 
 

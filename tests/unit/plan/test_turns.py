@@ -64,9 +64,7 @@ def planned(launches: Launch | list[Launch], *attempts: Attempt, room: Room = HE
         (sweep(4, caps=Caps(max_parallel=3)), "4 jobs of project default: 3 at a time, in this order"),
     ],
 )
-def test_jobs_that_together_ask_for_more_than_the_machine_has_take_turns(
-    jobs: list[Launch], output: str
-) -> None:
+def test_jobs_that_together_ask_for_more_than_the_machine_has_take_turns(jobs, output):
     made = planned(jobs)
     assert made.turns == (output, ELSEWHERE)
     assert f"turns: {output}" in lines(made)
@@ -122,9 +120,7 @@ def test_jobs_of_an_engine_of_unknown_size_are_said_to_take_turns_there() -> Non
         (3, "create", ()),
     ],
 )
-def test_gpus_of_an_engine_count_where_they_are_given(
-    counted: int | None, kind: str, notes: tuple[str, ...]
-) -> None:
+def test_gpus_of_an_engine_count_where_they_are_given(counted, kind, notes):
     jobs = [asking(gpu=3)]
     [step] = planned(jobs, room=at_engine(jobs, engine=Machine(2.0, 8192), engine_gpus=counted)).steps
     assert (step.kind, step.notes) == (kind, notes)
@@ -238,9 +234,7 @@ def test_a_job_that_asks_for_more_gpus_than_there_are_is_held(before: tuple[str,
         (asking(cpu=99), None),
     ],
 )
-def test_the_cap_of_a_project_limits_local_jobs_and_not_jobs_of_other_engines(
-    launch: Launch, detail: str | None
-) -> None:
+def test_the_cap_of_a_project_limits_local_jobs_and_not_jobs_of_other_engines(launch, detail):
     [step] = planned(launch).steps
     assert step.kind == ("create" if detail is None else "hold")
     assert detail is None or step.reasons[0].detail == detail
@@ -255,9 +249,7 @@ def test_the_cap_of_a_project_limits_local_jobs_and_not_jobs_of_other_engines(
         (asking(cpu=4.5, scheduler="elsewhere"), "create"),
     ],
 )
-def test_a_job_whose_replica_asks_for_more_cores_than_its_engine_gives_is_held(
-    launch: Launch, kind: str
-) -> None:
+def test_a_job_whose_replica_asks_for_more_cores_than_its_engine_gives_is_held(launch, kind):
     [step] = planned(launch, room=replace(HERE, most_cores={"local_cwd": 4.0})).steps
     assert step.kind == kind
     output = "!   default/train: roles.trainer.resource.cpu = 4.5 is more than the 4 cores of its engine; "

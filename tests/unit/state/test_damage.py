@@ -94,9 +94,7 @@ def test_a_backup_of_an_older_version_is_brought_up_to_date(launcher_home: Path)
         assert store.record(attempt())
 
 
-def test_damage_that_shows_while_the_ledger_is_open_is_repaired(
-    launcher_home: Path, notices: dict[str, None]
-):
+def test_damage_that_shows_while_the_ledger_is_open_is_repaired(launcher_home, notices):
     with Store.open(source=source) as first:
         for number in range(1, 200):
             first.record(attempt(number=number))
@@ -108,9 +106,7 @@ def test_damage_that_shows_while_the_ledger_is_open_is_repaired(
     assert len(notices) == 1
 
 
-def test_one_of_many_clients_that_meet_a_damaged_file_replaces_it(
-    launcher_home: Path, notices: dict[str, None]
-):
+def test_one_of_many_clients_that_meet_a_damaged_file_replaces_it(launcher_home, notices):
     Store.open().close()
     (launcher_home / "ledger.db").write_bytes(b"no database" * 1000)
 

@@ -276,9 +276,7 @@ def test_gpus_are_shared_by_two_tables(tmp_path: Path, places: list[Place]) -> N
     assert c.look().dealt == ("0",)
 
 
-def test_numbers_of_tickets_rise_and_never_repeat(
-    table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_numbers_of_tickets_rise_and_never_repeat(table, tmp_path, monkeypatch):
     other = tmp_path / "other"
     other.mkdir()
     begin = draw([table], 3)
