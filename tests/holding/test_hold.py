@@ -7,6 +7,7 @@ import pytest
 
 from launcher.holding.app import App
 from launcher.holding.hold import AGAIN_S, STARTS, hold
+from launcher.holding.replica import has_order, made_by_others
 from launcher.holding.way import way_to_start
 from tests.holding.histories import START_S, created, fact
 
@@ -205,3 +206,28 @@ def test_a_decision_that_cannot_be_recorded_is_tried_again() -> None:
     assert go(holder, [], None) is None
     assert go(Holder(decide=[None, True]), [], None) is True
     assert holder.calls.count("decide") == 2
+
+
+@pytest.mark.parametrize(
+    ("rule", "found"),
+    [
+        ({}, False),
+        ({"retry_delay": 3}, False),
+        ({"service": True}, True),
+        ({"ready": {"port": 80}}, True),
+        ({"depends_on": {"server": "ready"}}, True),
+    ],
+)
+def test_roles_have_an_order_when_one_of_them_has_a_rule(rule, found):
+    assert has_order({"client": rule, "other": {}}) is found
+    assert has_order({"other": {}, "client": rule}) is found
+
+
+def test_made_by_others_returns_the_roles_that_start_after_another_has_succeeded():
+    rules = {
+        "client": {"depends_on": {"server": "ready"}},
+        "server": {"depends_on": {"data": "succeeded"}},
+        "beside": {"depends_on": {"data": "started"}},
+        "data": {},
+    }
+    assert made_by_others(rules) == {"server", "client"}

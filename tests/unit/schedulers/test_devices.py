@@ -1,9 +1,11 @@
-"""Special devices become mounts of this host's device files; a kind of GPU is compared with the host's."""
+"""Values that a machine or a scheduler lacks: special devices, kinds of GPUs, unsupported fields."""
+
+from typing import Any
 
 import pytest
 
 from launcher.schedulers import get_scheduler
-from launcher.schedulers.checks import gpu_type_notes, is_gpu_of_type
+from launcher.schedulers.checks import check_supported, gpu_type_notes, is_gpu_of_type, unsupported
 from launcher.schedulers.devices import get_device_mounts
 from launcher.specs import AppDef, DeviceMount, Resource, Role, named_resources
 
@@ -72,3 +74,23 @@ def test_the_dry_run_notes_a_gpu_of_another_kind(scheduler, monkeypatch):
     app = AppDef("app", [Role("main", "busybox:1.37", entrypoint="true", resource=resource)])
     made = get_scheduler(scheduler, "session").submit_dryrun(app, {}).request.notes
     assert [note for note in made if f"Tesla T4; {scheduler} takes any of them" in note]
+
+
+@pytest.mark.parametrize("supports", [None, (), {"service"}])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"retry_delay": 0, "service": False, "ready": None, "depends_on": {}},
+        {"retry_delay": 0.0, "service": None, "depends_on": None},
+    ],
+)
+def test_a_scheduler_that_declares_nothing_takes_default_values(supports: Any, fields: Any) -> None:
+    app = AppDef("a", [Role("main", "", entrypoint="true", **fields)])
+    check_supported(app, supports, "mine")
+
+
+@pytest.mark.parametrize("supports", [None, ()])
+def test_a_value_that_a_scheduler_does_not_support_is_refused(supports: Any) -> None:
+    app = AppDef("a", [Role("main", "", entrypoint="true", retry_delay=1)])
+    assert [problem.path[-1] for problem in unsupported(app, supports, "mine")] == ["retry_delay"]
