@@ -136,7 +136,7 @@ def test_an_app_whose_supervisor_is_killed_before_it_reads_the_cancel_is_cancell
 
 
 APPS = json.loads(Path(__file__).with_name("records_of_e8c8003.json").read_text())
-"""Records of real apps, and what version e8c8003 showed of each prefix; users, boots and app ids are replaced."""
+"""Records of real apps, and what version e8c8003 showed of each prefix; users and ids are replaced."""
 
 
 @pytest.mark.parametrize("name", sorted(APPS))
