@@ -11,12 +11,9 @@ from tests.contract.conftest import Case, states
 from tests.contract.test_staged import observed, submit
 
 FIELDS: dict[str, Any] = {
-    "service": True,
-    "ready": Probe(file="up"),
-    "depends_on": {"main": "started"},
-    "retry_delay": 1,
+    "service": True, "ready": Probe(file="up"), "depends_on": {"main": "started"}, "retry_delay": 1,
     "cfg": {"read_only": True},
-}
+}  # fmt: skip
 """Field that a scheduler may leave to others (`BY_CAPABILITY`) → a value for it."""
 ORDER = ("service", "ready", "depends_on", "retry_delay")
 """The fields that the tests of roles which wait for each other need."""

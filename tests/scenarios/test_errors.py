@@ -50,14 +50,9 @@ def test_status_json_has_the_whole_error(scenario: Scenario) -> None:
     failing(scenario, error("boom\nsecond line", stack="deep\nstack"))
     found = scenario.status("job")
     assert found["root_cause"] == {
-        "role": "main",
-        "replica": 0,
-        "message": "boom\nsecond line",
-        "exit_code": 7,
-        "time": "2023-11-14T22:13:20.000Z",
-        "callstack": "deep\nstack",
-        "host": "localhost",
-    }
+        "role": "main", "replica": 0, "message": "boom\nsecond line", "exit_code": 7,
+        "time": "2023-11-14T22:13:20.000Z", "callstack": "deep\nstack", "host": "localhost",
+    }  # fmt: skip
     assert found["replicas"][0]["error"]["message"] == "boom\nsecond line"
     assert found["replicas"][0]["host"] == "localhost"
 

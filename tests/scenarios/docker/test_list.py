@@ -79,16 +79,9 @@ def test_a_project_lists_the_apps_that_only_the_engine_knows(scenario, tmp_path,
         for words in ((), ("--state", "running"), ("-s", "local_docker"), ("--limit", "1")):
             (there,) = listed(*words)
             same = (
-                "app_id",
-                "project",
-                "target",
-                "job",
-                "attempt",
-                "commit",
-                "actor",
-                "created_at",
+                "app_id", "project", "target", "job", "attempt", "commit", "actor", "created_at",
                 "started_at",
-            )
+            )  # fmt: skip
             assert [there[each] for each in same] == [here[each] for each in same]
         assert (there["app_id"], there["project"]) == (app_id, name)
         assert there["actor"]

@@ -198,19 +198,15 @@ BROKEN: dict[str, tuple[Edit, str]] = {
     "another script": (lambda _, config: config["launcher apply"].update(script=["make"]), "pipeline"),
     "no environment": (lambda _, config: config["launcher apply"].pop("environment"), "pipeline"),
     "no artifact": (lambda _, config: config["launcher plan"].pop("artifacts"), "artifacts"),
-    "no artifact of a failure": (
-        lambda _, config: config["launcher apply"]["artifacts"].pop("when"),
-        "artifacts",
-    ),
+    "no artifact of a failure": (lambda _, config: config["launcher apply"]["artifacts"].pop("when"),
+        "artifacts"),
     "no group": (lambda _, config: config["launcher apply"].pop("resource_group"), "concurrency"),
-    "any order": (
-        lambda fake, _: fake.groups["launcher-apply"].update(process_mode="unordered"),
-        "concurrency",
-    ),
+    "any order": (lambda fake, _: fake.groups["launcher-apply"].update(process_mode="unordered"),
+        "concurrency"),
     "no schedule": (lambda fake, _: fake.schedules.clear(), "schedule"),
     "idle schedule": (lambda fake, _: fake.schedules[0].update(active=False), "schedule"),
     "scope": (lambda fake, _: fake.scopes.__setitem__(0, "read_api"), "comments"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BROKEN)

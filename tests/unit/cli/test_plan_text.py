@@ -185,19 +185,13 @@ def test_each_cause_that_blocks_a_step_has_a_remedy_of_its_own(cause):
 
 HELD = {
     "failed": ({}, "to run it again: --rerun train"),
-    "running, protected": (
-        {"protect": True},
-        "to allow stopping it, remove `protect: true` from the job file, or cancel the attempt",
-    ),
-    "running": (
-        {"on_change": "hold"},
-        "to replace it, set `on_change: replace` in the job file, or pass --rerun train",
-    ),
-    "succeeded": (
-        {"on_change": "hold"},
-        "to run it, remove `on_change: hold` from the job file, or pass --rerun train",
-    ),
-}
+    "running, protected": ({"protect": True},
+        "to allow stopping it, remove `protect: true` from the job file, or cancel the attempt"),
+    "running": ({"on_change": "hold"},
+        "to replace it, set `on_change: replace` in the job file, or pass --rerun train"),
+    "succeeded": ({"on_change": "hold"},
+        "to run it, remove `on_change: hold` from the job file, or pass --rerun train"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", HELD)

@@ -41,12 +41,8 @@ def document(scenario) -> dict:
 def test_a_machine_that_no_app_uses_shows_what_it_has(scenario):
     done = scenario.launcher("queue")
     assert [line.split()[0] for line in done.out.splitlines() if line] == [
-        "THIS",
-        "cores",
-        "memory",
-        "GPUs",
-        "table",
-    ]
+        "THIS", "cores", "memory", "GPUs", "table",
+    ]  # fmt: skip
     assert "no app holds" in done.err
     shown = document(scenario)
     assert (shown["slots"]["cpu"]["total"], shown["holders"], shown["line"]) == (

@@ -78,17 +78,14 @@ def test_a_file_that_cannot_be_loaded_is_reported_with_its_line(tmp_path, text, 
 @pytest.mark.parametrize(
     ("body", "output", "hint"),
     [
-        (
-            "class Stop(BaseException): pass\n    raise Stop('now')",
-            r"failed: Stop: now, line 4 of .*c\.py",
-            None,
-        ),
+        ("class Stop(BaseException): pass\n    raise Stop('now')", r"failed: Stop: now, line 4 of .*c\.py",
+            None),
         ("raise ValueError('no such data')", r"failed: no such data, line 3 of .*c\.py", None),
         ("raise ValueError", r"failed: ValueError: , line 3 of .*c\.py", None),
         ("return int('x')", r"failed: invalid literal .*'x', line 3 of .*c\.py", None),
         ("from torchx import specs", "No module named 'torchx'", TO_WRITE),
     ],
-)
+)  # fmt: skip
 def test_a_component_that_fails_is_reported_with_its_line(tmp_path, body, output, hint):
     with pytest.raises(ComponentFailedException, match=output) as failed:
         app(component(tmp_path, f"def f() -> AppDef:\n    {body}\n"))

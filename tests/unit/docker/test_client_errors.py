@@ -77,15 +77,11 @@ NO_JSON = (NonsenseAnswer, "answered something that is not JSON", 0)
         (reply(200, ""), *NO_JSON),
         (reply(200, "<html>"), *NO_JSON),
         (reply(200, "["), *NO_JSON),
-        (
-            reply(200, '{"message": "welcome"}'),
-            NonsenseAnswer,
-            r"is not a Docker engine.*\(cannot list containers\)",
-            0,
-        ),
+        (reply(200, '{"message": "welcome"}'), NonsenseAnswer,
+            r"is not a Docker engine.*\(cannot list containers\)", 0),
         (reply(503, "come back later"), EngineRefused, "cannot list containers: come back later", 503),
     ],
-)
+)  # fmt: skip
 def test_an_answer_that_cannot_be_used_is_one_error(tmp_path, answer, kind, message, status):
     with (
         fake_engine(tmp_path, lambda *_: answer) as (_, engine),

@@ -16,15 +16,8 @@ from launcher.schedulers.local.appview import AppView, fold
 from tests.unit.local.driving import Driven
 
 START = {
-    "v": 1,
-    "e": "supervisor",
-    "t": 1,
-    "pid": 5,
-    "start": 6,
-    "boot": "b",
-    "handle": "h",
-    "attached": False,
-}
+    "v": 1, "e": "supervisor", "t": 1, "pid": 5, "start": 6, "boot": "b", "handle": "h", "attached": False,
+}  # fmt: skip
 
 
 def lines(*events: dict[str, object]) -> bytes:
@@ -151,14 +144,5 @@ def test_an_older_record_shows_the_same_app_at_each_of_its_events(name):
 def test_the_records_hold_every_kind_of_event_that_a_local_app_had():
     kinds = {json.loads(line)["e"] for app in APPS.values() for line in app["events"]}
     assert kinds >= {
-        "created",
-        "waiting",
-        "starting",
-        "started",
-        "spawn",
-        "ready",
-        "exit",
-        "restart",
-        "stopping",
-        "ended",
-    }
+        "created", "waiting", "starting", "started", "spawn", "ready", "exit", "restart", "stopping", "ended",
+    }  # fmt: skip

@@ -120,17 +120,11 @@ def test_the_seal_is_checked_before_anything_else() -> None:
 @pytest.mark.parametrize(
     ("of_job", "here", "accepted"),
     [
-        (ORIGIN, ORIGIN, True),
-        ("/src", "/src", True),
-        ("/src/jobs", "/src", True),
-        ("/src", "/src/jobs", True),
-        ("/src", ORIGIN, False),
-        ("/src", "/elsewhere", False),
-        ("/src", "/src2", False),
-        ("/src/../etc", "/src", False),
-        (ORIGIN, "/src", False),
+        (ORIGIN, ORIGIN, True), ("/src", "/src", True), ("/src/jobs", "/src", True),
+        ("/src", "/src/jobs", True), ("/src", ORIGIN, False), ("/src", "/elsewhere", False),
+        ("/src", "/src2", False), ("/src/../etc", "/src", False), (ORIGIN, "/src", False),
     ],
-)
+)  # fmt: skip
 def test_an_origin_is_compared_and_never_followed(of_job: str, here: str, accepted: bool) -> None:
     saved = plan(job("train", origin=of_job))
     if accepted:

@@ -52,18 +52,14 @@ def planned(launches: Launch | list[Launch], *attempts: Attempt, room: Room = HE
         (sweep(2, cpu=64), "2 jobs ask for 128 cores of 2: 1 at a time, in this order"),
         (sweep(3, memMB=8192), "3 jobs ask for 24 GiB of memory of 16 GiB: 2 at a time, in this order"),
         (sweep(3, gpu=1), "3 jobs ask for 3 GPUs of 1: 1 at a time, in this order"),
-        (
-            [asking("a", cpu=2), asking("b", cpu=1)],
-            "2 jobs ask for 3 cores of 2: as many at a time as fit, in this order",
-        ),
+        ([asking("a", cpu=2), asking("b", cpu=1)],
+            "2 jobs ask for 3 cores of 2: as many at a time as fit, in this order"),
         (sweep(9, matrix="sweep", max_parallel=4), "9 jobs of sweep: 4 at a time, in this order"),
-        (
-            sweep(4, cpu=1, caps=Caps(cpu=1)),
-            "4 jobs ask for 4 cores of 1 of project default: 1 at a time, in this order",
-        ),
+        (sweep(4, cpu=1, caps=Caps(cpu=1)),
+            "4 jobs ask for 4 cores of 1 of project default: 1 at a time, in this order"),
         (sweep(4, caps=Caps(max_parallel=3)), "4 jobs of project default: 3 at a time, in this order"),
     ],
-)
+)  # fmt: skip
 def test_jobs_that_together_ask_for_more_than_the_machine_has_take_turns(jobs, output):
     made = planned(jobs)
     assert made.turns == (output, ELSEWHERE)
@@ -111,15 +107,12 @@ def test_jobs_of_an_engine_of_unknown_size_are_said_to_take_turns_there() -> Non
 @pytest.mark.parametrize(
     ("counted", "kind", "notes"),
     [
-        (
-            None,
-            "create",
-            ("the engine chooses the GPUs; LAUNCHER_GPUS says how many jobs may share in turn",),
-        ),
+        (None, "create",
+            ("the engine chooses the GPUs; LAUNCHER_GPUS says how many jobs may share in turn",)),
         (2, "hold", ()),
         (3, "create", ()),
     ],
-)
+)  # fmt: skip
 def test_gpus_of_an_engine_count_where_they_are_given(counted, kind, notes):
     jobs = [asking(gpu=3)]
     [step] = planned(jobs, room=at_engine(jobs, engine=Machine(2.0, 8192), engine_gpus=counted)).steps

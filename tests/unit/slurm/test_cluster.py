@@ -84,12 +84,8 @@ def test_the_agent_needs_only_the_python_of_the_login_node(there, tmp_path, vers
     reservation = {"op": "reserve", "app_id": "a-1", "record": {}, "owner": {"nonce": "n1"}}
     unknown = {"op": "cancel", "app_id": "b-1"}
     ops = [
-        reservation,
-        {"op": "start", **about},
-        {"op": "events", **about},
-        {"op": "abort", **about},
-        unknown,
-    ]
+        reservation, {"op": "start", **about}, {"op": "events", **about}, {"op": "abort", **about}, unknown,
+    ]  # fmt: skip
     ops += [{"op": "remove", **about}, {"op": "wait", "app_ids": [], "seconds": 0}]
     found = Cluster(("login1", "~")).call(*ops, {"op": "observe", "app_ids": None}, {"op": "outputs"})
     assert found[0] == {"resumed": False}
