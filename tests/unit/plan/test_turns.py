@@ -156,32 +156,29 @@ def test_jobs_with_room_for_all_take_no_turns(jobs: list[Launch]) -> None:
     assert planned(jobs).turns == ()
 
 
-@pytest.mark.parametrize(
-    ("asked", "note"),
-    [
-        ({"cpu": 64}, "asks for 64 cores of 2: runs alone"),
-        ({"cpu": 1, "memMB": 32768}, "asks for 32 GiB of memory of 16 GiB: runs alone"),
-        ({"cpu": 2, "caps": Caps(cpu=1)}, "asks for 2 cores of 1 of project default: runs alone"),
-    ],
-)
-def test_a_job_that_asks_for_more_than_the_machine_has_runs_alone(asked: dict[str, Any], note: str) -> None:
-    assert planned(asking(**asked)).steps[0].notes == (note,)
+NO_TURNS = replace(HERE, schedulers=frozenset(), supported=False)
+OF_APPLY = replace(HERE, limits=(Limit("apply 1", apps=2, label="this apply"),))
+MATRIX: dict[str, Any] = {"matrix": "sweep", "max_parallel": 2}
+NOTES: dict[str, tuple[Room, dict[str, Any], str]] = {
+    "more cores than the machine has: runs alone": (HERE, {"cpu": 64}, "asks for 64 cores of 2: runs alone"),
+    "more memory than the machine has: runs alone": (HERE, {"cpu": 1, "memMB": 32768},
+        "asks for 32 GiB of memory of 16 GiB: runs alone"),
+    "more cores than its project may use: runs alone": (HERE, {"cpu": 2, "caps": Caps(cpu=1)},
+        "asks for 2 cores of 1 of project default: runs alone"),
+    "a matrix with a limit on another engine: no effect": (HERE, {"scheduler": "elsewhere", **MATRIX},
+        "`max_parallel` has no effect: apps of elsewhere take no turns here"),
+    "a matrix with a limit here: an effect": (HERE, MATRIX, ""),
+    "a matrix with a limit on a system without turns: no note": (NO_TURNS, MATRIX, ""),
+    "an apply with a limit on another engine: no effect": (OF_APPLY, {"scheduler": "elsewhere"},
+        "--parallel has no effect: apps of elsewhere take no turns here"),
+}  # fmt: skip
 
 
-def test_the_limit_of_a_matrix_has_no_effect_on_another_engine() -> None:
-    [step] = planned(asking(scheduler="elsewhere", matrix="sweep", max_parallel=2)).steps
-    assert step.notes == ("`max_parallel` has no effect: apps of elsewhere take no turns here",)
-
-
-def test_the_limit_of_a_matrix_has_an_effect_on_local_jobs() -> None:
-    [step] = planned(asking(matrix="sweep", max_parallel=2)).steps
-    assert step.notes == ()
-
-
-def test_a_system_without_turns_has_no_note_on_the_limit_of_a_matrix() -> None:
-    room = replace(HERE, schedulers=frozenset(), supported=False)
-    [step] = planned(asking(matrix="sweep", max_parallel=2), room=room).steps
-    assert step.notes == ()
+@pytest.mark.parametrize("case", NOTES)
+def test_a_job_whose_turn_is_unlike_that_of_others_has_a_note(case: str) -> None:
+    room, asked, note = NOTES[case]
+    [step] = planned(asking(**asked), room=room).steps
+    assert step.notes == ((note,) if note else ())
 
 
 def test_jobs_whose_turns_are_in_another_order_than_the_plan_say_so() -> None:
@@ -190,18 +187,11 @@ def test_jobs_whose_turns_are_in_another_order_than_the_plan_say_so() -> None:
     assert made.turns[0] == "2 jobs ask for 4 cores of 2: 1 at a time, in the order of the file"
 
 
-def test_the_limit_of_an_apply_has_no_effect_on_another_engine() -> None:
-    room = replace(HERE, limits=(Limit("apply 1", apps=2, label="this apply"),))
-    [step] = planned(asking(scheduler="elsewhere"), room=room).steps
-    assert step.notes == ("--parallel has no effect: apps of elsewhere take no turns here",)
-
-
 def test_a_note_names_a_system_without_turns() -> None:
-    room = replace(HERE, schedulers=frozenset(), supported=False)
-    made = planned(sweep(3, cpu=2, gpu=9), room=room)
+    made = planned(sweep(3, cpu=2, gpu=9), room=NO_TURNS)
     assert made.turns == ("apps take turns on Linux only: here they all start at once",)
     assert made.counts()["create"] == 3
-    assert planned([asking()], attempt(asking(), "running"), room=room).turns == ()
+    assert planned([asking()], attempt(asking(), "running"), room=NO_TURNS).turns == ()
 
 
 NEVER = "asks for 2 GPUs, and this machine has 1"

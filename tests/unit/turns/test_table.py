@@ -141,21 +141,15 @@ def test_a_place_that_could_not_be_recorded_at_once_leaves_no_descriptor_open(ta
     assert sorted(os.listdir("/proc/self/fd")) == sorted(before)
 
 
-def test_the_second_app_waits_until_the_first_leaves(table: str, places: list[Place]) -> None:
-    one, two = take(table, places, "a", 1), take(table, places, "b", 2)
-    assert of(table) == [("a", HOLDS), ("b", QUEUED)]
+def test_an_app_in_line_is_woken_when_the_app_before_it_starts(table: str, places: list[Place]) -> None:
+    one, two, three = (take(table, places, app, n) for n, app in enumerate("abc", 1))
+    assert of(table) == [("a", HOLDS), ("b", QUEUED), ("c", QUEUED)]
     assert not has_changed(two, 0)
     one.leave()
     assert has_changed(two)
-    assert two.look().starts
-    assert of(table) == [("b", HOLDS)]
-
-
-def test_an_app_in_line_is_woken_when_the_app_before_it_starts(table: str, places: list[Place]) -> None:
-    one, two, three = (take(table, places, app, n) for n, app in enumerate("abc", 1))
-    one.leave()
     assert not has_changed(three, 0)
     assert two.look().starts
+    assert of(table) == [("b", HOLDS), ("c", QUEUED)]
     assert has_changed(three)
     assert not three.look().starts
     two.leave()
