@@ -151,10 +151,18 @@ class _Follower:
                     ended = replace(ended, warnings=(*ended.warnings, why))
                 self.ended[outcome.app_id] = ended
                 continue
-            app = copy(outcome.app)
-            if app is not None:
-                app.state, app.message = "lost", "its records were removed while it was followed"
-            self.ended[outcome.app_id] = replace(outcome, app=app)
+            self.ended[outcome.app_id] = self._removed(outcome)
+
+    def _removed(self, outcome: Outcome) -> Outcome:
+        """Report the loss of an app that has no record any more, and return its outcome."""
+        app = copy(outcome.app)
+        if app is not None:
+            app.state, app.message = "lost", "its records were removed while it was followed"
+            about: dict[str, Any] = {"attempt": outcome.attempt, "app_id": app.app_id, "handle": app.handle}
+            about |= {"state": app.state, "message": app.message, "exit_code": None}
+            about |= {"started_at": app.started_at, "ended_at": None}
+            self.events.report("ended", outcome.key, None, **about)
+        return replace(outcome, app=app)
 
     def _ended(self, outcome: Outcome, attempt: Attempt, unwritten: StateError | None) -> Outcome:
         """Report the end of an app, and return its outcome. `unwritten`: why the ledger lacks the end."""

@@ -20,12 +20,7 @@ from launcher.components.structured_arg import StructuredJArgument
 from launcher.errors import LauncherError
 from launcher.runner import Runner, config, get_runner
 from launcher.schedulers import ListAppResponse, Stream, get_scheduler, get_scheduler_factories
-from launcher.schedulers.api import (
-    AppDryRunInfo,
-    DescribeAppResponse,
-    Scheduler,
-    filter_regex,
-)
+from launcher.schedulers.api import AppDryRunInfo, DescribeAppResponse, Scheduler, filter_regex
 from launcher.specs import (
     AppDef,
     AppHandle,

@@ -232,9 +232,7 @@ def test_a_need_and_its_waiting_attempts_can_be_withdrawn_or_cancelled_together(
     assert {ended(case, staged, each)[1].partition(" ")[0] for each in attempts} == {how}
 
 
-def test_an_attempt_that_is_withdrawn_at_its_start_either_runs_or_is_skipped(
-    case: Case, staged: Staged, gate: Gate
-) -> None:
+def test_an_attempt_that_is_withdrawn_at_its_start_either_runs_or_is_skipped(case, staged, gate):
     """Withdrawals race the start: for each attempt exactly one of both takes effect."""
     first = prepare(case, staged, gate.script)
     waiting = [hold(case, staged, case.app("true"), first, job=f"train{k}") for k in range(6)]
@@ -282,9 +280,7 @@ def test_a_waiting_attempt_without_a_holder_can_be_cancelled_or_withdrawn(
     assert ended(case, staged, attempt)[0] == {"withdraw": "skipped", "cancel": "cancelled"}[how]
 
 
-def test_a_skipped_attempt_does_not_hide_the_attempt_before_it(
-    case: Case, staged: Staged, gate: Gate
-) -> None:
+def test_a_skipped_attempt_does_not_hide_the_attempt_before_it(case, staged, gate):
     good = submit(case, staged, case.app("true"))
     case.end(good.app_id)
     first = prepare(case, staged, gate.script)

@@ -89,9 +89,7 @@ def lost(staged: Staged, *attempts: Attempt) -> set[str]:
     return staged.output_folders.lost(attempts)
 
 
-def test_an_output_folder_is_named_and_outlives_its_app_until_it_is_removed(
-    case: Case, staged: Staged
-) -> None:
+def test_an_output_folder_is_named_and_outlives_its_app_until_it_is_removed(case, staged):
     app, reader = case.app(WRITE), case.app(READ)
     attempt = recorded(staged, app, prepare(case, app, 1))
     assert attempt.output

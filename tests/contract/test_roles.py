@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers import StagedScheduler
 from launcher.schedulers.checks import RejectedAppError
 from launcher.specs import AppDef, AppState, Probe
 from launcher.specs.app import CAPABILITIES
@@ -12,12 +11,9 @@ from tests.contract.conftest import Case, states
 from tests.contract.test_staged import observed, submit
 
 FIELDS: dict[str, Any] = {
-    "service": True,
-    "ready": Probe(file="up"),
-    "depends_on": {"main": "started"},
-    "retry_delay": 1,
+    "service": True, "ready": Probe(file="up"), "depends_on": {"main": "started"}, "retry_delay": 1,
     "cfg": {"read_only": True},
-}
+}  # fmt: skip
 """Field that a scheduler may leave to others (`BY_CAPABILITY`) → a value for it."""
 ORDER = ("service", "ready", "depends_on", "retry_delay")
 """The fields that the tests of roles which wait for each other need."""
@@ -88,9 +84,7 @@ def test_the_app_ends_when_all_of_its_roles_that_are_no_services_have_ended(able
     assert found.roles_statuses[1].replicas[0].message == "stopped at the end of the app"
 
 
-def test_the_start_returns_while_a_role_waits_which_does_not_count_as_unstarted(
-    able: Case, staged: StagedScheduler[Any]
-) -> None:
+def test_the_start_returns_while_a_role_waits_which_does_not_count_as_unstarted(able, staged):
     client = able.role("client", "true", depends_on={"server": "ready"})
     attempt = submit(able, staged, AppDef("train", [client, _server(able, "sleep 1000")]))
     able.until_running(attempt.app_id)
@@ -118,11 +112,12 @@ def test_replicas_find_each_other(able: Case) -> None:
 
 @pytest.mark.slow
 def test_a_replica_that_is_never_ready_fails_the_app(able: Case) -> None:
-    server = _server(able, "sleep 1000", ready=Probe(file="/nonexistent", timeout=0.5, every=0.1))
+    missing = str(able.shared / "missing")
+    server = _server(able, "sleep 1000", ready=Probe(file=missing, timeout=0.5, every=0.1))
     client = able.role("client", "true", depends_on={"server": "ready"})
     found = able.run(AppDef("app", [client, server]))
     assert found.state is AppState.FAILED
-    assert found.msg == "server/0 was not ready after 0.5 s: there is no file /nonexistent"
+    assert found.msg == f"server/0 was not ready after 0.5 s: there is no file {missing}"
 
 
 def _steps(case: Case) -> list[str]:

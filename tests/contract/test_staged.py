@@ -62,9 +62,7 @@ def seen(staged: Staged, *settled: str, job: str = "train") -> list[tuple[str, s
 
 
 @pytest.mark.everywhere
-def test_an_attempt_is_reserved_created_and_then_running_and_nothing_runs_before(
-    case: Case, staged: Staged
-) -> None:
+def test_an_attempt_is_reserved_created_and_then_running_and_nothing_runs_before(case, staged):
     ran = case.shared / "ran"
     app = case.app(f"touch {ran}; exec sleep 1000")
     attempt = attempt_of(case, app)
@@ -82,9 +80,7 @@ def test_an_attempt_is_reserved_created_and_then_running_and_nothing_runs_before
     until(ran.exists)
 
 
-def test_a_live_attempt_is_observed_as_it_was_reserved_beside_any_other_job(
-    case: Case, staged: Staged
-) -> None:
+def test_a_live_attempt_is_observed_as_it_was_reserved_beside_any_other_job(case, staged):
     case.start(case.app("exec sleep 1000"))  # an app without a job is not observed
     attempt = submit(case, staged, case.app("exec sleep 1000"))
     case.until_running(attempt.app_id)
@@ -115,9 +111,7 @@ def test_a_reservation_is_live_and_shows_its_owner_also_to_a_client_that_wants_i
     assert list(staged.refresh([reservation.app_id])) == []
 
 
-def test_the_latest_ended_attempt_of_a_job_is_observed_until_its_outcome_is_known(
-    case: Case, staged: Staged
-) -> None:
+def test_the_latest_ended_attempt_of_a_job_is_observed_until_its_outcome_is_known(case, staged):
     first = submit(case, staged, case.app("true"), 1)
     case.end(first.app_id)
     second = submit(case, staged, case.app("exit 3"), 2)

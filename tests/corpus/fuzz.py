@@ -23,23 +23,9 @@ from tests.corpus.words import BAD, GOOD
 CODES = {0, 6}  # right, wrong: `validate` knows nothing else of a file that can be read
 SLOW_S = 10.0
 PIECES = [
-    b"\t",
-    b"\n",
-    b"\r\n",
-    b"\r",
-    b"  ",
-    b"- ",
-    b": ",
-    b"[",
-    b"]",
-    b"{",
-    b"}",
-    b'"',
-    b"'",
-    b"&a ",
-    b"*a",
+    b"\t", b"\n", b"\r\n", b"\r", b"  ", b"- ", b": ", b"[", b"]", b"{", b"}", b'"', b"'", b"&a ", b"*a",
     b"<<: *a",
-]
+]  # fmt: skip
 PIECES += [
     b"!!str ",
     b"!x ",
@@ -167,13 +153,9 @@ def fuzz(seconds: float, seed: int, keep: Path | None) -> dict[str, object]:
             if time.monotonic() > end:
                 break
     return {
-        "inputs": count,
-        "findings": len(findings),
-        "first": findings[:3],
-        "slowest_s": round(slowest, 3),
-        "peak_mb": round(peak_mb(), 1),
-        "start_mb": round(before, 1),
-    }
+        "inputs": count, "findings": len(findings), "first": findings[:3], "slowest_s": round(slowest, 3),
+        "peak_mb": round(peak_mb(), 1), "start_mb": round(before, 1),
+    }  # fmt: skip
 
 
 def run() -> int:

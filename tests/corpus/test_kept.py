@@ -22,7 +22,7 @@ _OF_A_PLAN = re.compile(r'"(plan_id|created_at|expires_at|seal)": [^\n]*')
 """Each plan has an id and a time of its own."""
 
 
-def said(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+def output(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
     code = main([*argv])
     shown = capsys.readouterr()
     return code, _OF_A_PLAN.sub("", shown.out), shown.err
@@ -48,15 +48,15 @@ def check(
     for command in commands:
         argv = (*command, str(path))
         before = entries()
-        expected = said(capsys, *argv, "--no-cache")
+        expected = output(capsys, *argv, "--no-cache")
         assert entries() == before
-        assert said(capsys, *argv) == expected
+        assert output(capsys, *argv) == expected
         if entries() - before - {"key"}:
             kept.add(command[0])
         with monkeypatch.context() as patch:
             if command[0] in kept:
                 patch.setattr(jobs, "_compiled", refuse)
-            assert said(capsys, *argv) == expected
+            assert output(capsys, *argv) == expected
     return kept
 
 

@@ -63,7 +63,7 @@ class Case(NamedTuple):
         options = {"target": target, "variables": named, "environment": environment}
         return compile_files([name], neighbours=has_neighbours, placeholders=has_neighbours, **options)
 
-    def said(self, result: Compiled) -> tuple[str, ...]:
+    def report(self, result: Compiled) -> tuple[str, ...]:
         """Return the diagnostics, and the jobs beside errors, as the lines of a case."""
         jobs = ", ".join(launch.key.job for launch in result.launches) if result.errors else ""
         more = [f"> launches: {jobs}"] if jobs else []
@@ -106,7 +106,7 @@ def cases() -> Iterator[object]:
 @pytest.mark.parametrize("case", [*cases()])
 def test_a_job_file_gets_exactly_its_messages(tmp_path: Path, case: Case) -> None:
     result = case.compiled(tmp_path)
-    assert case.said(result) == case.messages
+    assert case.report(result) == case.messages
     assert result.launches or result.errors
 
 
@@ -115,8 +115,8 @@ def main() -> None:
         blocks = []
         for text, case in read(path):
             with tempfile.TemporaryDirectory() as folder:
-                said = case.said(case.compiled(Path(folder))) if case is not None else ()
-            blocks.append(text + "".join(f"{line}\n" for line in said))
+                lines = case.report(case.compiled(Path(folder))) if case is not None else ()
+            blocks.append(text + "".join(f"{line}\n" for line in lines))
         path.write_text("\n".join(blocks))
 
 

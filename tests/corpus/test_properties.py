@@ -139,9 +139,7 @@ def test_the_order_of_keys_changes_nothing(job: dict[str, Any], seed: int) -> No
 
 @pytest.mark.slow
 @given(JOB, st.sampled_from(["yaml", "toml"]))
-def test_formatting_keeps_every_digest_and_a_second_run_changes_nothing(
-    job: dict[str, Any], suffix: str
-) -> None:
+def test_formatting_keeps_every_digest_and_a_second_run_changes_nothing(job, suffix):
     text = as_toml(job) if suffix == "toml" else as_yaml(job)
     made = formatted(text, suffix)
     assert digests(made, suffix) == digests(text, suffix)

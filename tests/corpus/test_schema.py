@@ -89,15 +89,8 @@ def refused() -> set[str]:
     """The files of the corpus that check-jsonschema refuses: wrong by the schema, or unreadable."""
     paths = [path for path in (*GOOD, *EXAMPLES, *BAD) if is_for_the_tool(path)]
     command = [
-        sys.executable,
-        "-m",
-        "check_jsonschema",
-        "--schemafile",
-        str(SCHEMA),
-        "-o",
-        "json",
-        *map(str, paths),
-    ]
+        sys.executable, "-m", "check_jsonschema", "--schemafile", str(SCHEMA), "-o", "json", *map(str, paths),
+    ]  # fmt: skip
     output = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
     named = {found["filename"] for kind in ("errors", "parse_errors") for found in output[kind]}
     return {name_of(Path(name)) for name in named}

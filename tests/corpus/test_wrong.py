@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from launcher.jobfile import render
-from tests.corpus.wrong_rows import MARKS, Row, compiled, mark, meaning, pasted, read_rows
+from tests.corpus.wrong_rows import MARKS, compiled, mark, meaning, pasted, read_rows
 from tests.lanes import sampled
 
 ROWS = [*read_rows()]
@@ -38,9 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("row", sampled(ROWS, *ROWS[::4]), ids=lambda row: row.name)
-def test_the_advice_for_a_wrong_file_has_its_listed_mark_and_the_right_file_is_clean(
-    folder: Path, row: Row
-) -> None:
+def test_the_advice_for_a_wrong_file_has_its_listed_mark_and_the_right_file_is_clean(folder, row):
     found = compiled(folder, row.file, row.text("-")).diagnostics
     shown = render(found)
     assert [f"{each.code} {each.span.line if each.span else 0}" for each in found] == row.expected, shown

@@ -100,10 +100,7 @@ def targets() -> Iterator[tuple[str, Where]]:
     yield "target: role", Where(f"{top}roles:\n      main:\n        ", of_model(model_role.RoleSpec))
     yield "target: lifecycle", Where(f"{top}lifecycle:\n      ", of_model(model.LifecycleSpec))
     yield "target: need", Where(f"{top}needs:\n      other:\n        ", of_model(model.NeedSpec))
-    yield (
-        "target: defaults",
-        Where(f"{top}defaults:\n      role:\n        ", of_model(model_role.RoleSpec)),
-    )
+    yield ("target: defaults", Where(f"{top}defaults:\n      role:\n        ", of_model(model_role.RoleSpec)))
     for name, (opening, cls) in IN_ROLE.items():
         before = f"{top}roles:\n      main:\n" + indent(opening, " " * 8, bool)
         yield f"target: {name}", Where(before, of_model(cls))
@@ -184,9 +181,7 @@ WRONG_OPTIONS = {
 
 @pytest.mark.parametrize("place", ["", "targets:\n  dev:\n    "], ids=["job", "target"])
 @pytest.mark.parametrize("option", WRONG_OPTIONS)
-def test_the_server_marks_a_wrong_option_with_a_readable_message(
-    server: Server, option: str, place: str
-) -> None:
+def test_the_server_marks_a_wrong_option_with_a_readable_message(server, option, place):
     margin = " " * len(place.rpartition("\n")[2])
     found = server.findings(f"{ROLE}{place}scheduler: slurm\n{margin}cfg: {{{option}}}\n")
     assert [(finding.marked, finding.message) for finding in found] == [WRONG_OPTIONS[option]]

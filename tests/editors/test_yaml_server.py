@@ -45,34 +45,24 @@ WRONG = {
     "    num_replicas: 0\n": (["0"], "Value is below the minimum of 1."),
     "    num_replicas: two\n": (["two"], "want an integer, or a reference such as $<var.NAME>"),
     "    num_replicas: 1.5\n": (["1.5"], "Incorrect type. Expected one of integer, string, null."),
-    "    retry_policy: never\n": (
-        ["never"],
-        'Value is not accepted. Valid values: "application", "replica", "role".',
-    ),
+    "    retry_policy: never\n": (["never"],
+        'Value is not accepted. Valid values: "application", "replica", "role".'),
     "    args: text\n": (["text"], "Incorrect type. Expected one of array, null."),
-    "    env: {A: {secret: KEY}}\n": (
-        ["KEY"],
-        'want "env:NAME" or "file:PATH", or a reference such as $<var.NAME>',
-    ),
-    "    resource: {memory: 4gigs}\n": (
-        ["4gigs"],
-        'want an amount with its unit, such as "4GiB" or "512MiB", or a reference such as $<var.NAME>',
-    ),
+    "    env: {A: {secret: KEY}}\n": (["KEY"],
+        'want "env:NAME" or "file:PATH", or a reference such as $<var.NAME>'),
+    "    resource: {memory: 4gigs}\n": (["4gigs"],
+        'want an amount with its unit, such as "4GiB" or "512MiB", or a reference such as $<var.NAME>'),
     "    port_map: {a: 70000}\n": (["70000"], "Value is above the maximum of 65535."),
-    "    mounts:\n      - {type: volume, src: a, dst: /a}\n      - {type: bind, src: a}\n": (
-        ["{"],
-        'Missing property "dst".',
-    ),
-    "timeout: soon\n": (
-        ["soon"],
-        'want a duration such as "2h", "90s" or "1h30m", or a reference such as $<var.NAME>',
-    ),
+    "    mounts:\n      - {type: volume, src: a, dst: /a}\n      - {type: bind, src: a}\n": (["{"],
+        'Missing property "dst".'),
+    "timeout: soon\n": (["soon"],
+        'want a duration such as "2h", "90s" or "1h30m", or a reference such as $<var.NAME>'),
     "enabled: yes\n": (["yes"], "want a boolean, or a reference such as $<var.NAME>"),
     "lifecycle: {on_failed: retry}\n": (["retry"], 'Value is not accepted. Valid values: "hold", "rerun".'),
     "vars: {n: {type: int, default: x}}\n": (["x"], "Incorrect type. Expected one of integer, null."),
     "targets: {dev: {roles: {main: {imgae: x}}}}\n": (["imgae"], "Property imgae is not allowed."),
     "image: x\n": (["image"], "Property image is not allowed."),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=str.strip)

@@ -106,13 +106,9 @@ class Runner:
 
     def _contexts(self, event: Event) -> dict[str, Any]:
         github = {
-            "event_name": event.name,
-            "event": event.payload,
-            "ref": event.ref,
-            "sha": event.sha,
-            "repository": self.repository,
-            "token": self.token,
-        }
+            "event_name": event.name, "event": event.payload, "ref": event.ref, "sha": event.sha,
+            "repository": self.repository, "token": self.token,
+        }  # fmt: skip
         inputs = event.payload.get("inputs", {})
         return {"github": github, "inputs": inputs, "secrets": {**self.secrets, "GITHUB_TOKEN": self.token}}
 

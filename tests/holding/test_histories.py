@@ -45,15 +45,9 @@ def shown(app: App) -> list[object]:
         (each.name, *app.shown(each), each.code, each.restarts, each.ended_at) for each in app.replicas
     ]
     return [
-        app.state,
-        app.message,
-        app.code,
-        app.needs,
-        app.num_restarts,
-        app.stop_reason,
-        used_by(app),
+        app.state, app.message, app.code, app.needs, app.num_restarts, app.stop_reason, used_by(app),
         *replicas,
-    ]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("roles", "facts"), [each[:2] for each in (*HISTORIES, *USES)])

@@ -7,6 +7,7 @@ import pytest
 
 from launcher.holding.app import App
 from launcher.holding.hold import AGAIN_S, STARTS, hold
+from launcher.holding.replica import has_order, made_by_others
 from launcher.holding.way import way_to_start
 from tests.holding.histories import START_S, created, fact
 
@@ -182,8 +183,7 @@ def test_an_app_with_unchanged_input_files_records_no_comparison() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "why"),
-    [("failed", "b failed"), ("cancelled", "b was cancelled"), ("removed", "b was removed")],
+    ("state", "why"), [("failed", "b failed"), ("cancelled", "b was cancelled"), ("removed", "b was removed")]
 )
 def test_an_app_is_given_up_for_every_need_that_has_not_succeeded(state: str, why: str) -> None:
     assert go(holder := Holder(), ["a", "b", "c"], ("b", state)) is False
@@ -191,9 +191,7 @@ def test_an_app_is_given_up_for_every_need_that_has_not_succeeded(state: str, wh
 
 
 @pytest.mark.parametrize(("jobs", "kind"), [(["a"], "waiting"), ([], "queued")])
-def test_a_holder_goes_no_further_with_an_app_that_ended_before_it_was_accepted(
-    jobs: list[str], kind: str
-) -> None:
+def test_a_holder_goes_no_further_with_an_app_that_ended_before_it_was_accepted(jobs, kind):
     holder = Holder(accept=[False], has_share=[False])
     assert go(holder, jobs) is False
     assert holder.calls[-1] == f"accept {kind}"
@@ -208,3 +206,28 @@ def test_a_decision_that_cannot_be_recorded_is_tried_again() -> None:
     assert go(holder, [], None) is None
     assert go(Holder(decide=[None, True]), [], None) is True
     assert holder.calls.count("decide") == 2
+
+
+@pytest.mark.parametrize(
+    ("rule", "found"),
+    [
+        ({}, False),
+        ({"retry_delay": 3}, False),
+        ({"service": True}, True),
+        ({"ready": {"port": 80}}, True),
+        ({"depends_on": {"server": "ready"}}, True),
+    ],
+)
+def test_roles_have_an_order_when_one_of_them_has_a_rule(rule, found):
+    assert has_order({"client": rule, "other": {}}) is found
+    assert has_order({"other": {}, "client": rule}) is found
+
+
+def test_made_by_others_returns_the_roles_that_start_after_another_has_succeeded():
+    rules = {
+        "client": {"depends_on": {"server": "ready"}},
+        "server": {"depends_on": {"data": "succeeded"}},
+        "beside": {"depends_on": {"data": "started"}},
+        "data": {},
+    }
+    assert made_by_others(rules) == {"server", "client"}

@@ -67,9 +67,7 @@ def test_the_reader_refuses_what_the_module_json_refuses(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ['{"e": [1, "ü", null]}', "", "[1", "1 2", "nul"])
-def test_an_interpreter_without_the_scanner_of_cpython_reads_the_same(
-    text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interpreter_without_the_scanner_of_cpython_reads_the_same(text, monkeypatch):
     monkeypatch.setitem(sys.modules, "_json", None)
     monkeypatch.setattr(journal, "_scan", None)
     assert _value_of(text, from_json) == _value_of(text, json.loads)
@@ -103,15 +101,10 @@ def _value_of(text: str, read: Callable[[str], Any]) -> str:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ("plain", '"plain"'),
-        ('"X"', r'"\"X\""'),
-        ("\x7f", r'"\u007f"'),
-        ("ü😀", '"\\u00fc\\ud83d\\ude00"'),
-        (True, "true"),
-        (False, "false"),
-        ((1, 2), "[1,2]"),
+        ("plain", '"plain"'), ('"X"', r'"\"X\""'), ("\x7f", r'"\u007f"'), ("ü😀", '"\\u00fc\\ud83d\\ude00"'),
+        (True, "true"), (False, "false"), ((1, 2), "[1,2]"),
     ],
-)
+)  # fmt: skip
 def test_each_value_is_always_written_as_the_same_json(value: Any, text: str) -> None:
     assert as_json(value) == text
 
@@ -213,9 +206,7 @@ def test_blocks_allocated_for_a_record_leave_it_empty_and_are_kept_by_its_writer
 
 
 @pytest.mark.parametrize("size", [0, 4096])
-def test_a_growing_record_keeps_blocks_ahead_of_its_end_and_an_ended_one_frees_them(
-    tmp_path: Path, size: int
-) -> None:
+def test_a_growing_record_keeps_blocks_ahead_of_its_end_and_an_ended_one_frees_them(tmp_path, size):
     path = with_blocks(tmp_path / "events", size)
     writer = JournalWriter.begin(str(path))
     for number in range(2000):

@@ -119,9 +119,7 @@ def files_of_several(tree: Path) -> Iterator[Path]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", thinned([*TARGETS], first=1, every=2))
-def test_jobs_of_one_file_compile_to_the_same_in_separate_files(
-    trees: Path, tmp_path: Path, target: str | None
-) -> None:
+def test_jobs_of_one_file_compile_to_the_same_in_separate_files(trees, tmp_path, target):
     shutil.copytree(trees / "shared", tmp_path / "apart")
     several = [*files_of_several(tmp_path / "apart")]
     assert len(several) >= 5
@@ -138,9 +136,7 @@ def test_jobs_of_one_file_compile_to_the_same_in_separate_files(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", thinned([*TARGETS], every=2))
-def test_jobs_of_one_folder_compile_to_the_same_in_one_file(
-    trees: Path, tmp_path: Path, target: str | None
-) -> None:
+def test_jobs_of_one_folder_compile_to_the_same_in_one_file(trees, tmp_path, target):
     shutil.copytree(trees / "long", tmp_path / "joined")
     for folder in {file.parent for file in (tmp_path / "joined").rglob("*.launcher.*")}:
         jobs = {}

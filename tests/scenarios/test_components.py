@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.plugin.package import distribution
+from tests.scenario import Scenario
 
 FILES = Path(__file__).parent / "components"
 TRAINER = ["--image", "none", "--epochs", "3", "--resume", "yes", "--seed=6", "--env", "MODE=fast"]
@@ -22,18 +23,12 @@ def files(scenario):
 
 
 RUNS = {
-    "typed arguments": (
-        ["./trainer.py:trainer", *TRAINER],
-        ["APP epochs=3 lr=0.1 resume=True seed=7 fast"],
-    ),
+    "typed arguments": (["./trainer.py:trainer", *TRAINER], ["APP epochs=3 lr=0.1 resume=True seed=7 fast"]),
     "several roles": (
         ["pipeline.py:pipeline", "--names", "a,b", "--readers=2", "--", "--x", "y z"],
         ["reader/0 | 0 --x y z", "reader/1 | 1 --x y z", "writer/0 | a", "writer/0 | b"],
     ),
-    "a built-in component": (
-        ["sweep.py:sweep", "--params", "lr=0.1,m=2", "--tags=a,b"],
-        ["lr=0.1 m=2.0"],
-    ),
+    "a built-in component": (["sweep.py:sweep", "--params", "lr=0.1,m=2", "--tags=a,b"], ["lr=0.1 m=2.0"]),
 }
 
 
@@ -126,22 +121,13 @@ def test_the_printed_source_of_a_component_runs_as_a_component_file(scenario):
     "words",
     [
         ["utils.sh", "--env", "A=1", "--num_replicas=2", "--", "echo", "$HOME ${app_id} 'x'", "1.0", "no"],
-        [
-            "dist.ddp",
-            "--script",
-            "a.py",
-            "-j",
-            "1:2x2",
-            "--debug",
-            "true",
-            "--mounts",
-            "type=volume,src=a,dst=/b",
-        ],
+        ["dist.ddp", "--script", "a.py", "-j", "1:2x2", "--debug", "true", "--mounts",
+            "type=volume,src=a,dst=/b"],
         ["pipeline.py:pipeline", "--names=a,b", "--", "--x"],
         ["trainer.py:trainer", *TRAINER],
     ],
     ids=lambda words: words[0],
-)
+)  # fmt: skip
 def test_convert_writes_the_job_file_that_gives_the_same_app(files, words):
     from launcher import load_job
     from launcher.components import get_component, materialize_appdef
@@ -307,3 +293,52 @@ def test_compile_names_the_argument_that_a_value_comes_from(job):
     assert origins["roles.trainer.image"] == {**at, "line": 6, "through": [component]}
     assert origins["roles.trainer.entrypoint"] == {**at, "line": 4, "through": [component]}
     assert origins["roles.trainer.args[0]"]["line"] == 4
+
+
+COMPONENT = '''
+from launcher.specs import AppDef, Role
+
+
+def main(script: str) -> AppDef:
+    """Run a shell script.
+
+    Args:
+        script: of a shell
+    """
+    return AppDef("demo", [Role("main", "", entrypoint="sh", args=["-c", script])])
+'''
+
+
+def test_a_component_runs_in_its_workspace(scenario: Scenario) -> None:
+    scenario.write("src/words.txt", "from the workspace")
+    scenario.write("c.py", COMPONENT)
+    report = scenario.launcher("run", "--workspace", "src", "c.py:main", "--script", "cat words.txt")
+    assert report.out == "from the workspace"
+
+
+def test_run_takes_the_workspace_from_the_configuration(scenario: Scenario) -> None:
+    scenario.write("src/words.txt", "from the workspace")
+    scenario.write("c.py", COMPONENT)
+    scenario.write("launcher.toml", '[cli.run]\nworkspace = "src"\n')
+    assert scenario.launcher("run", "c.py:main", "--script", "ls").out == "words.txt\n"
+    assert "c.py" in scenario.launcher("run", "--workspace", "", "c.py:main", "--script", "ls").out
+
+
+def test_replicas_know_their_parent(scenario: Scenario) -> None:
+    scenario.write("c.py", COMPONENT)
+    script = "echo $LAUNCHER_PARENT_RUN_ID"
+    for what in (["c.py:main", "--script", script], [str(scenario.job(script))]):
+        assert scenario.launcher("run", "--parent-run-id", "parent-7", *what).out == "parent-7\n"
+
+
+def test_run_of_a_job_file_uses_the_workspace_of_the_file(scenario: Scenario) -> None:
+    report = scenario.launcher("run", "--workspace", ".", scenario.job("true"), code=None)
+    assert report.code != 0
+    assert "workspace:" in report.err
+
+
+def test_a_missing_workspace_is_an_error(scenario: Scenario) -> None:
+    scenario.write("c.py", COMPONENT)
+    report = scenario.launcher("run", "--workspace", "none", "c.py:main", "--script", "true", code=None)
+    assert report.code != 0
+    assert "none" in report.err

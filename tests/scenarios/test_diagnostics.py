@@ -29,23 +29,11 @@ max_retries = -1
 args = ["--run", "$<app_idd>"]
 """
 EXPECTED = {
-    "train.launcher.yaml": [
-        (2, 7, "invalid-name"),
-        (3, 12, "unknown-variant"),
-        (4, 10, "invalid-value"),
-        (8, 5, "unknown-field"),
-        (9, 18, "out-of-range"),
-        (10, 19, "unknown-reference"),
-    ],
-    "train.launcher.toml": [
-        (2, 8, "invalid-name"),
-        (3, 13, "unknown-variant"),
-        (4, 11, "invalid-value"),
-        (8, 1, "unknown-field"),
-        (9, 15, "out-of-range"),
-        (10, 19, "unknown-reference"),
-    ],
-}
+    "train.launcher.yaml": [(2, 7, "invalid-name"), (3, 12, "unknown-variant"), (4, 10, "invalid-value"),
+        (8, 5, "unknown-field"), (9, 18, "out-of-range"), (10, 19, "unknown-reference")],
+    "train.launcher.toml": [(2, 8, "invalid-name"), (3, 13, "unknown-variant"), (4, 11, "invalid-value"),
+        (8, 1, "unknown-field"), (9, 15, "out-of-range"), (10, 19, "unknown-reference")],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "text"), [("train.launcher.yaml", YAML), ("train.launcher.toml", TOML)])

@@ -50,14 +50,9 @@ def test_status_json_has_the_whole_error(scenario: Scenario) -> None:
     failing(scenario, error("boom\nsecond line", stack="deep\nstack"))
     found = scenario.status("job")
     assert found["root_cause"] == {
-        "role": "main",
-        "replica": 0,
-        "message": "boom\nsecond line",
-        "exit_code": 7,
-        "time": "2023-11-14T22:13:20.000Z",
-        "callstack": "deep\nstack",
-        "host": "localhost",
-    }
+        "role": "main", "replica": 0, "message": "boom\nsecond line", "exit_code": 7,
+        "time": "2023-11-14T22:13:20.000Z", "callstack": "deep\nstack", "host": "localhost",
+    }  # fmt: skip
     assert found["replicas"][0]["error"]["message"] == "boom\nsecond line"
     assert found["replicas"][0]["host"] == "localhost"
 
@@ -109,9 +104,7 @@ def test_the_outcome_of_a_failed_job_names_the_root_cause(scenario: Scenario) ->
     assert "FAILED: main/0: boom" in scenario.launcher("run", path, code=5).err
 
 
-def test_the_api_returns_the_earliest_error_as_the_root_cause(
-    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_api_returns_the_earliest_error_as_the_root_cause(scenario, monkeypatch):
     failing(scenario, error("effect", at=1_700_000_009), error("cause"))
     monkeypatch.chdir(Path(scenario.folder))
     from launcher.runner import get_runner

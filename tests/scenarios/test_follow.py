@@ -4,13 +4,13 @@ import json
 import os
 import shutil
 import signal
-import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests import processes
+from tests.scenario import until_line
 from tests.waiting import until
 
 pytestmark = [
@@ -94,7 +94,8 @@ def test_an_app_whose_processes_were_killed_is_reported_as_lost_while_others_go_
         # In one step: half removed, with a live supervisor, the record would count as damaged.
         shutil.rmtree((scenario.home / "local" / "apps" / app_id).rename(scenario.folder / "removed"))
     processes.kill([supervisor])
-    time.sleep(3.0)  # the client looks for killed processes every 2 s
+    ended = json.loads(until_line(client.stdout, '"ended"'))
+    assert (ended["event"], ended["job"], ended["state"]) == ("ended", "many-2", "lost")
     gate.touch()
     states = {job["job"]: job["state"] for job in events_of(client)[-1]["jobs"]}
     assert states == {**dict.fromkeys(("many-0", "many-1", "many-3"), "succeeded"), "many-2": "lost"}

@@ -146,12 +146,9 @@ def test_describe_shows_the_attempts_that_a_waiting_attempt_needs(scenario, pipe
     [prepare] = scenario.attempts("prepare")
     [need] = json.loads(scenario.launcher("describe", "train", "--json").out)["needs"]
     assert need == {
-        "job": "prepare",
-        "attempt": 1,
-        "edition": 1,
-        "app_id": prepare.app_id,
+        "job": "prepare", "attempt": 1, "edition": 1, "app_id": prepare.app_id,
         "scheduler": prepare.scheduler,
-    }
+    }  # fmt: skip
     pipeline.finish()
 
 

@@ -46,9 +46,7 @@ def test_every_change_of_path_kind_and_content_changes_the_digest(folder: Path) 
     assert output_digest(str(folder)) in seen
 
 
-def test_beyond_the_bound_sizes_count_and_an_archive_has_no_digest(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_beyond_the_bound_sizes_count_and_an_archive_has_no_digest(folder, monkeypatch):
     monkeypatch.setattr(contents, "MOST_BYTES", 2000)
     monkeypatch.setattr("launcher.schedulers.docker.outputs.MOST_BYTES", 2000)
     digest = output_digest(str(folder))
@@ -60,9 +58,7 @@ def test_beyond_the_bound_sizes_count_and_an_archive_has_no_digest(
     assert "too much to hash" in archive_digest(iter(packed(str(folder.parent))), "out")
 
 
-def test_a_folder_that_cannot_be_hashed_has_a_reason_instead(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_hashed_has_a_reason_instead(folder, monkeypatch):
     assert output_digest(str(folder), most_s=-1) == TOO_SLOW
     assert output_digest(str(folder / "gone")) == "it could not be read: No such file or directory"
     monkeypatch.setattr(contents, "MOST_FILES", 3)

@@ -76,12 +76,9 @@ def test_every_condition_of_fail_on_is_in_the_table():
 ROWS = [
     ("plan-and-apply", "States of an attempt", LIVE_STATES | ENDED_STATES),
     ("plan-and-apply", "Lifecycle", set(Lifecycle.__dataclass_fields__)),
-    (
-        "environment",
-        "Macros",
-        {f"$<{name}>" for name in (*RUN_MACROS, "role.NAME.host", "needs.NAME.output_dir")},
-    ),
-]
+    ("environment", "Macros",
+        {f"$<{name}>" for name in (*RUN_MACROS, "role.NAME.host", "needs.NAME.output_dir")}),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("page", "heading", "known"), ROWS, ids=[heading for _, heading, _ in ROWS])

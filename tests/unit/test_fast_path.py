@@ -226,11 +226,7 @@ def fast(scenario) -> set[str]:
     entries += ("turns.line", "turns.table")  # of an app that takes its turn
     entries += ("schedulers.local.line_holder", "holding.way")  # apps that wait for others, or in line
     # With an engine, and without: what a list of its apps loads.
-    entries += (
-        "schedulers.docker.scheduler",
-        "schedulers.docker.apps",
-        "schedulers.docker.client.wire",
-    )
+    entries += ("schedulers.docker.scheduler", "schedulers.docker.apps", "schedulers.docker.client.wire")
     entries += ("schedulers.docker.watching.client", "schedulers.docker.watching.rendezvous")
     entries += ("schedulers.slurm.scheduler",)  # of an app on a cluster
     return loaded.union(*(_closure(f"launcher.{entry}", set()) for entry in entries))

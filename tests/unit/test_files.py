@@ -24,9 +24,7 @@ def test_a_file_and_a_pipe_that_the_shell_hands_over_are_read_up_to_a_limit(tmp_
         os.close(reader)
 
 
-def test_a_path_that_is_no_regular_file_is_refused_without_being_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_path_that_is_no_regular_file_is_refused_without_being_opened(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # the path of a socket is short
     os.mkfifo("pipe")
     os.symlink("pipe", "link")

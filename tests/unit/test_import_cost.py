@@ -19,19 +19,10 @@ SLOW = {
 """Standard library, 0.3 to 15 ms each: up to a third of what a bare interpreter takes."""
 
 NOT_FOR_VALIDATE = {
-    *{
-        "argparse",
-        "docker",
-        "gettext",
-        "jsonschema",
-        "multiprocessing",
-        "requests",
-        "rich",
-        "shtab",
-        "_sqlite3",
-    },
+    *{"argparse", "docker", "gettext", "jsonschema", "multiprocessing", "requests", "rich", "shtab",
+        "_sqlite3"},
     *{"launcher.apply", "launcher.plan.model", "launcher.runner.runner", "launcher.schedulers.local.logs"},
-}
+}  # fmt: skip
 NOT_FOR_A_SAVED_PLAN = {
     *{"_hashlib", "argparse", "dataclasses", "gettext", "inspect", "multiprocessing", "shlex", "tempfile"},
     *{"textwrap", "threading", "traceback"},

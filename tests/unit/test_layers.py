@@ -40,17 +40,9 @@ FACES = {
 BELOW_SCHEDULERS = {("schedulers", "workspace")}  # a scheduler may build from a workspace
 
 DOING_IO = {
-    "subprocess",
-    "sqlite3",
-    "_sqlite3",
-    "socket",
-    "shutil",
-    "tempfile",
-    "pathlib",
-    "ruamel",
-    "tomli",
+    "subprocess", "sqlite3", "_sqlite3", "socket", "shutil", "tempfile", "pathlib", "ruamel", "tomli",
     "docker",
-}
+}  # fmt: skip
 FORBIDDEN = {
     "specs": DOING_IO | {"pydantic", "rich", "jsonschema"},
     "plan": {"sqlite3", "_sqlite3", "subprocess", "docker", "time", "random"},

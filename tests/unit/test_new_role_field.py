@@ -44,7 +44,7 @@ def launch(line):
     made.raise_for_errors()
     return made.launches[0]
 
-def said(line):
+def diagnostics(line):
     return [f"{one.code} {one.message} {one.label}".strip() for one in compiled(line).diagnostics]
 """
 
@@ -105,12 +105,12 @@ assert [*faults_in(shape, {**new, "roles": [{**new["roles"][0], "novelty": "x"}]
     "a wrong value of the new field is reported": """
 from launcher.specs import AppDef, Role, check_app
 message = "`novelty` of role `main` must be a whole number, not `true`"
-assert said("    novelty: true") == [f"wrong-type {message}"]
-assert said("    novelty: -1") == ["out-of-range `novelty` of role `main` is -1 want at least 0"]
-(unknown,) = said("    noveltie: 1")
+assert diagnostics("    novelty: true") == [f"wrong-type {message}"]
+assert diagnostics("    novelty: -1") == ["out-of-range `novelty` of role `main` is -1 want at least 0"]
+(unknown,) = diagnostics("    noveltie: 1")
 assert unknown == "unknown-field `noveltie` is not a field of role `main` did you mean `novelty`?"
-assert said("    newness: 1")[0].endswith("did you mean `novelty`?")
-assert said("    novelty: $<replica_id>")[0].startswith("reference-phase ")
+assert diagnostics("    newness: 1")[0].endswith("did you mean `novelty`?")
+assert diagnostics("    novelty: $<replica_id>")[0].startswith("reference-phase ")
 role = Role("main", "", entrypoint="env", novelty=-1)
 assert [one.message for one in check_app(AppDef("a", [role]))] == [
     "novelty is an integer of 0 or more, got -1"

@@ -28,9 +28,7 @@ def followers(count: int) -> list[Patience]:
     return found
 
 
-def test_a_follower_that_notices_late_reports_no_second_outage_and_the_next_one_is_reported(
-    reports: list[str],
-) -> None:
+def test_a_follower_that_notices_late_reports_no_second_outage_and_the_next_one_is_reported(reports):
     first, late = followers(2)
     first.wait(BROKEN)
     first.answered()

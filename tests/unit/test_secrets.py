@@ -35,9 +35,7 @@ def failure(reference: str) -> str:
     return str(failed.value)
 
 
-def test_a_missing_an_empty_and_an_irregular_secret_are_errors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_missing_an_empty_and_an_irregular_secret_are_errors(tmp_path, monkeypatch):
     monkeypatch.setenv("EMPTY", "")
     (tmp_path / "key").write_text("\n")
     os.mkfifo(tmp_path / "pipe")

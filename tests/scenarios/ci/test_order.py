@@ -2,9 +2,7 @@
 
 import pytest
 
-from tests.github.fake import FakeGitHub
 from tests.github.repository import Repository
-from tests.scenario import Scenario
 from tests.scenarios.ci.test_stories import BY_HAND, CHECK, job, ran, repo
 
 __all__ = ["repo"]
@@ -16,9 +14,7 @@ def beta(name: str) -> dict[str, str | None]:
     return {"b/launcher.toml": 'project = "beta"\n', f"b/{name}.launcher.yaml": job(name)}
 
 
-def test_a_run_of_a_commit_that_a_later_one_has_overtaken_applies_nothing(
-    repo: Repository, scenario: Scenario
-) -> None:
+def test_a_run_of_a_commit_that_a_later_one_has_overtaken_applies_nothing(repo, scenario):
     """The first run was evicted, and is run again by hand when the next one has applied both merges."""
     repo.propose(1, {"train.launcher.yaml": job("train", "v1")})
     first = repo.merge(1)
@@ -32,9 +28,7 @@ def test_a_run_of_a_commit_that_a_later_one_has_overtaken_applies_nothing(
     repo.apply()
 
 
-def test_the_pull_request_that_adds_a_project_approves_its_jobs(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
-) -> None:
+def test_the_pull_request_that_adds_a_project_approves_its_jobs(repo, github, scenario):
     repo.land(1, {"README": "1"})
     repo.propose(2, beta("one"))
     repo.merge(2)
@@ -47,9 +41,7 @@ def test_the_pull_request_that_adds_a_project_approves_its_jobs(
 
 
 @pytest.mark.slow
-def test_a_project_that_cannot_be_applied_holds_up_no_other(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
-) -> None:
+def test_a_project_that_cannot_be_applied_holds_up_no_other(repo, github, scenario):
     secret = "{main: {entrypoint: echo, env: {KEY: {secret: 'env:NO_SUCH_VARIABLE'}}}}"
     project = {"a/launcher.toml": 'project = "alpha"\n'}
     repo.propose(1, {**project, "a/one.launcher.yaml": f"version: 1\nname: one\nroles: {secret}\n"})

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.github.fake import REPOSITORY, FakeGitHub
+from tests.github.fake import REPOSITORY
 from tests.github.repository import Repository, git
-from tests.scenario import Scenario
 from tests.scenarios.ci.test_stories import BY_HAND, CHECK, PRUNES, job, ran, repo, until_opened
 
 __all__ = ["repo"]
@@ -47,9 +46,7 @@ def killed_before_its_record(repo: Repository, folder: Path, number: int) -> int
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143)])
-def test_an_apply_after_a_killed_one_records_the_jobs_of_both(
-    repo: Repository, github: FakeGitHub, scenario: Scenario, tmp_path: Path, number: int, code: int
-) -> None:
+def test_an_apply_after_a_killed_one_records_the_jobs_of_both(repo, github, scenario, tmp_path, number, code):
     repo.propose(1, {"one.launcher.yaml": job("one"), "two.launcher.yaml": job("two")})
     commit = repo.merge(1)
     assert killed_before_its_record(repo, tmp_path, number) == code
@@ -68,9 +65,7 @@ def test_an_apply_after_a_killed_one_records_the_jobs_of_both(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_between", [True, False], ids=["a report between", "one report"])
-def test_the_jobs_of_two_applies_of_a_commit_are_each_reported_once(
-    repo: Repository, github: FakeGitHub, scenario: Scenario, is_between: bool
-) -> None:
+def test_the_jobs_of_two_applies_of_a_commit_are_each_reported_once(repo, github, scenario, is_between):
     """The first apply starts a job and leaves another one out, whose plan comes late."""
     repo.propose(1, {"one.launcher.yaml": job("one")})
     repo.merge(1)
@@ -90,9 +85,7 @@ def test_the_jobs_of_two_applies_of_a_commit_are_each_reported_once(
 
 
 @pytest.mark.slow
-def test_a_job_is_reported_once_when_each_commit_of_a_rebased_pull_request_is_applied(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
-) -> None:
+def test_a_job_is_reported_once_when_each_commit_of_a_rebased_pull_request_is_applied(repo, github, scenario):
     repo.pull_request(1, {"one.launcher.yaml": job("one")})
     repo.propose(1, {"two.launcher.yaml": job("two")})
     git(repo.work, "merge", "-q", "--ff-only", "change-1")
@@ -110,9 +103,7 @@ def test_a_job_is_reported_once_when_each_commit_of_a_rebased_pull_request_is_ap
 
 
 @pytest.mark.slow
-def test_a_running_job_of_another_project_is_no_orphan(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
-) -> None:
+def test_a_running_job_of_another_project_is_no_orphan(repo, github, scenario):
     gate = scenario.gate()
     repo.push(
         {
@@ -134,9 +125,7 @@ def test_a_running_job_of_another_project_is_no_orphan(
 
 
 @pytest.mark.slow
-def test_the_jobs_of_a_project_whose_last_file_was_removed_are_stopped(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
-) -> None:
+def test_the_jobs_of_a_project_whose_last_file_was_removed_are_stopped(repo, github, scenario):
     gate = scenario.gate()
     files = {
         "a/launcher.toml": f'project = "a"\n{PRUNE}',
@@ -156,9 +145,7 @@ def test_the_jobs_of_a_project_whose_last_file_was_removed_are_stopped(
 
 
 @pytest.mark.parametrize("prunes", [True, False])
-def test_the_last_job_file_of_a_repository_is_removed_by_a_pull_request(
-    repo: Repository, github: FakeGitHub, scenario: Scenario, prunes: bool
-) -> None:
+def test_the_last_job_file_of_a_repository_is_removed_by_a_pull_request(repo, github, scenario, prunes):
     gate = scenario.gate()
     serve = {"jobs/serve.launcher.yaml": until_opened("serve", gate)}
     repo.land(1, {"base.launcher.yaml": None, **serve, **(PRUNES if prunes else {})})

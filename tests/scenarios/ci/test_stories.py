@@ -45,9 +45,7 @@ def ran(scenario: Scenario) -> dict[str, list[str]]:
     return {name: [each.pull_request for each in found] for name, found in made.items()}
 
 
-def test_a_merged_pull_request_is_applied_and_its_comment_reports_the_result(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
-) -> None:
+def test_a_merged_pull_request_is_applied_and_its_comment_reports_the_result(repo, github, scenario):
     repo.propose(1, {"train.launcher.yaml": job("train", "$<git.sha>")})
     (comment,) = github.bodies(1)
     assert "### Starts 1 job" in comment
@@ -64,9 +62,7 @@ def test_a_merged_pull_request_is_applied_and_its_comment_reports_the_result(
     assert f"applied at {commit[:7]}: started train" in comment
 
 
-def test_the_comment_of_a_commit_that_cannot_be_planned_shows_no_older_plan(
-    repo: Repository, github: FakeGitHub
-) -> None:
+def test_the_comment_of_a_commit_that_cannot_be_planned_shows_no_older_plan(repo, github):
     repo.propose(1, {"train.launcher.yaml": job("train")})
     head = repo.pull_request(1, {"train.launcher.yaml": "version: 1\nname: train\n"})
     repo.plan(1, code=6)
@@ -85,9 +81,7 @@ def test_the_comment_of_a_commit_that_cannot_be_planned_shows_no_older_plan(
 
 
 @pytest.mark.slow
-def test_two_pull_requests_merged_at_once_by_merge_commits_are_both_applied_once(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
-) -> None:
+def test_two_pull_requests_merged_at_once_by_merge_commits_are_both_applied_once(repo, github, scenario):
     for number, name in ((1, "one"), (2, "two")):
         repo.propose(number, {f"{name}.launcher.yaml": job(name)})
     repo.merge(1, squash=False)
@@ -99,9 +93,7 @@ def test_two_pull_requests_merged_at_once_by_merge_commits_are_both_applied_once
 
 
 @pytest.mark.slow
-def test_a_job_that_changed_after_the_review_is_held_and_named(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
-) -> None:
+def test_a_job_that_changed_after_the_review_is_held_and_named(repo, github, scenario):
     repo.propose(1, {"train.launcher.yaml": job("train", "reviewed")})
     repo.pull_request(1, {"train.launcher.yaml": job("train", "other"), "ok.launcher.yaml": job("ok")})
     commit = repo.merge(1)
@@ -117,9 +109,7 @@ def test_a_job_that_changed_after_the_review_is_held_and_named(
 
 
 @pytest.mark.slow
-def test_a_direct_push_adds_no_approval_and_blocks_nothing(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
-) -> None:
+def test_a_direct_push_adds_no_approval_and_blocks_nothing(repo, github, scenario):
     repo.push({"old.launcher.yaml": job("old")})
     repo.propose(1, {"one.launcher.yaml": job("one")})
     (comment,) = github.bodies(1)
@@ -136,9 +126,7 @@ def test_a_direct_push_adds_no_approval_and_blocks_nothing(
 
 
 @pytest.mark.slow
-def test_a_token_that_may_not_write_degrades_with_the_name_of_the_permission(
-    repo: Repository, github: FakeGitHub
-) -> None:
+def test_a_token_that_may_not_write_degrades_with_the_name_of_the_permission(repo, github):
     github.faults.forbidden = ["POST /check-runs", "POST /issues"]
     shown = repo.propose(1, {"train.launcher.yaml": job("train")})
     assert "`checks: write`" in shown
@@ -164,9 +152,7 @@ def test_a_plan_is_shown_in_one_comment_that_is_edited(repo: Repository, github:
 
 
 @pytest.mark.slow
-def test_the_plan_of_a_change_for_another_branch_says_that_its_merge_starts_nothing(
-    repo: Repository, github: FakeGitHub
-) -> None:
+def test_the_plan_of_a_change_for_another_branch_says_that_its_merge_starts_nothing(repo, github):
     git(repo.work, "push", "-q", "origin", "main:stack")
     repo.pull_request(1, {"train.launcher.yaml": job("train")})
     repo.plan(1, into="stack")
@@ -177,9 +163,7 @@ def test_the_plan_of_a_change_for_another_branch_says_that_its_merge_starts_noth
 
 
 @pytest.mark.slow
-def test_a_job_whose_need_has_failed_since_its_plan_is_held_and_named(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
-) -> None:
+def test_a_job_whose_need_has_failed_since_its_plan_is_held_and_named(repo, github, scenario):
     gate = scenario.gate()
     script = json.dumps(f"{gate.script}; exit 1")
     repo.land(1, {"first.launcher.yaml": f"version: 1\nname: first\nroles: {{main: {{run: {script}}}}}\n"})
@@ -194,9 +178,7 @@ def test_a_job_whose_need_has_failed_since_its_plan_is_held_and_named(
 
 
 @pytest.mark.slow
-def test_a_comment_is_taken_back_when_the_pull_request_leaves_its_project_out_again(
-    repo: Repository, github: FakeGitHub
-) -> None:
+def test_a_comment_is_taken_back_when_the_pull_request_leaves_its_project_out_again(repo, github):
     added = {"b/launcher.toml": 'project = "beta"\n', "b/one.launcher.yaml": job("one")}
     more = job("two", more="targets: {prod: {description: other}}\n")
     repo.propose(1, {**added, "two.launcher.yaml": more})
@@ -208,9 +190,7 @@ def test_a_comment_is_taken_back_when_the_pull_request_leaves_its_project_out_ag
 
 
 @pytest.mark.slow
-def test_a_job_that_a_pull_request_removes_is_stopped_where_the_project_prunes(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
-) -> None:
+def test_a_job_that_a_pull_request_removes_is_stopped_where_the_project_prunes(repo, github, scenario):
     gate = scenario.gate()
     repo.land(1, {"serve.launcher.yaml": until_opened("serve", gate), **PRUNES})
     gate.entered()
@@ -224,9 +204,7 @@ def test_a_job_that_a_pull_request_removes_is_stopped_where_the_project_prunes(
 
 
 @pytest.mark.slow
-def test_a_running_job_that_a_pull_request_removes_is_held_where_no_plan_stopped_it(
-    repo: Repository, scenario: Scenario
-) -> None:
+def test_a_running_job_that_a_pull_request_removes_is_held_where_no_plan_stopped_it(repo, scenario):
     gate = scenario.gate()
     repo.land(1, {"serve.launcher.yaml": until_opened("serve", gate), **PRUNES})
     gate.entered()
@@ -238,9 +216,7 @@ def test_a_running_job_that_a_pull_request_removes_is_held_where_no_plan_stopped
 
 
 @pytest.mark.slow
-def test_two_merges_that_change_one_running_job_are_both_applied(
-    repo: Repository, scenario: Scenario
-) -> None:
+def test_two_merges_that_change_one_running_job_are_both_applied(repo, scenario):
     def serve(seconds: int) -> dict[str, str | None]:
         text = f"version: 1\nname: serve\nroles: {{main: {{entrypoint: sleep, args: ['{seconds}']}}}}\n"
         return {"serve.launcher.yaml": text}
@@ -285,9 +261,7 @@ def test_a_plan_calls_components_of_the_repository_only_where_the_base_allows_it
 
 
 @pytest.mark.slow
-def test_a_report_is_written_once_when_all_jobs_have_ended(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
-) -> None:
+def test_a_report_is_written_once_when_all_jobs_have_ended(repo, github, scenario):
     gate = scenario.gate()
     script = """echo {\\"loss\\": 0.5} >$LAUNCHER_OUTPUT_DIR/metrics.json"""
     train = f"version: 1\nname: train\nroles: {{main: {{entrypoint: sh, args: [-c, '{script}']}}}}\n"
@@ -310,9 +284,7 @@ def test_a_report_is_written_once_when_all_jobs_have_ended(
 
 
 @pytest.mark.slow
-def test_the_first_failure_is_reported_at_once(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
-) -> None:
+def test_the_first_failure_is_reported_at_once(repo, github, scenario):
     gate = scenario.gate()
     fails = (
         "version: 1\nname: fails\nroles: {main: {entrypoint: sh, args: [-c, 'echo s3cret >&2; exit 3']}}\n"
@@ -356,9 +328,7 @@ def test_a_report_shows_the_last_lines_of_a_failed_job_to_a_private_repository(
 
 
 @pytest.mark.slow
-def test_a_report_shows_no_output_of_a_job_whose_secret_is_missing(
-    repo: Repository, github: FakeGitHub, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_shows_no_output_of_a_job_whose_secret_is_missing(repo, github, scenario, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf-1234567890")
     fails = (
         "version: 1\nname: fails\nroles:\n  main:\n    run: echo $HF_TOKEN; echo no data; exit 3\n"
@@ -373,9 +343,7 @@ def test_a_report_shows_no_output_of_a_job_whose_secret_is_missing(
 
 
 @pytest.mark.slow
-def test_a_pull_request_that_touches_no_job_passes_and_is_reported_without_a_comment(
-    repo: Repository, github: FakeGitHub
-) -> None:
+def test_a_pull_request_that_touches_no_job_passes_and_is_reported_without_a_comment(repo, github):
     repo.propose(1, {"README": "other"})
     assert [each["name"] for each in github.checks if each["name"].startswith("launcher effects")] == [
         "launcher effects (default, default) 1/1"
@@ -389,9 +357,7 @@ def test_a_pull_request_that_touches_no_job_passes_and_is_reported_without_a_com
 
 
 @pytest.mark.slow
-def test_a_plan_over_budget_fails_on_the_pull_request_and_is_not_applied(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
-) -> None:
+def test_a_plan_over_budget_fails_on_the_pull_request_and_is_not_applied(repo, github, scenario):
     core = ", resource: {cpu: 1}"
     budget = {"launcher.toml": "[budget]\ncore_hours = 0\n"}
     for number in (1, 2):

@@ -110,18 +110,14 @@ def test_each_record_that_was_changed_makes_its_link_wrong(repo: Repository, git
         "effect of both": ("approval", lambda: records.set(effect="le1:" + "0" * 20)),
         "review digest of both": ("approval", lambda: records.set(review="lr1:sha256:" + "0" * 64)),
         "document of the folder": ("document", lambda: records.edit(other_document)),
-        "no document": (
-            "document",
-            lambda: records.edit(lambda attempt: {**attempt, "document": {"roles": 3}}),
-        ),
+        "no document": ("document",
+            lambda: records.edit(lambda attempt: {**attempt, "document": {"roles": 3}})),
         "digest of both": ("document", lambda: records.set(digest="lr1:sha256:" + "0" * 64)),
         "commit of both": ("workspace", lambda: records.set(git_commit=before)),
         "end in the ledger": ("exit", lambda: records.set(in_file=False, state="failed", exit_code="3")),
-        "output digest in the ledger": (
-            "outputs",
-            lambda: records.set(in_file=False, output_digest="ou1:sha256:" + "0" * 64),
-        ),
-    }
+        "output digest in the ledger": ("outputs",
+            lambda: records.set(in_file=False, output_digest="ou1:sha256:" + "0" * 64)),
+    }  # fmt: skip
     for what, (link, change) in changes.items():
         change()
         links = verified(repo, code=8)
@@ -142,9 +138,7 @@ def synced(repo: Repository, *argv: str, code: int) -> str:
 
 
 @pytest.mark.slow
-def test_synced_counts_the_merges_since_the_last_applied_commit_on_record_or_on_github(
-    repo: Repository, github: FakeGitHub
-) -> None:
+def test_synced_counts_the_merges_since_the_last_applied_commit_on_record_or_on_github(repo, github):
     commit = repo.push({"README": "no job changes"})
     assert synced(repo, code=0) == f"main is applied up to {commit[:7]}\n"
     repo.propose(2, {"base.launcher.yaml": BASE.replace("'true'", "pwd")})

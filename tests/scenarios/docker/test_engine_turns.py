@@ -49,13 +49,7 @@ def lines(log: Path) -> list[str]:
     return log.read_text().split() if log.exists() else []
 
 
-def in_line(
-    scenario: DockerScenario,
-    watched: Watched,
-    gate: Gate,
-    log: Path,
-    *names: str,
-) -> None:
+def in_line(scenario: DockerScenario, watched: Watched, gate: Gate, log: Path, *names: str) -> None:
     """Apply jobs: `first` runs until the gate opens, and the others are in line behind it."""
     watched.job(f"echo first >>{log}; {gate.script}", name="first")
     for name in names:
@@ -66,11 +60,7 @@ def in_line(
 
 
 def test_the_next_job_starts_without_the_client_and_its_state_folder(
-    scenario: DockerScenario,
-    watched: Watched,
-    gate: Gate,
-    log: Path,
-    one_at_a_time: None,
+    scenario: DockerScenario, watched: Watched, gate: Gate, log: Path, one_at_a_time: None
 ) -> None:
     watched.job(f"echo begin >>{log}; {gate.script}; echo end >>{log}", name="a")
     for job in ("b", "c"):
@@ -129,15 +119,7 @@ def test_every_state_folder_shows_the_line_and_moves_the_apps_in_it(
 
 
 @pytest.mark.parametrize("how", ["killed", "removed"])
-def test_the_watchers_of_an_engine_share_its_line(
-    scenario: DockerScenario,
-    watched: Watched,
-    other: Watched,
-    gate: Gate,
-    log: Path,
-    one_at_a_time: None,
-    how: str,
-) -> None:
+def test_the_watchers_of_an_engine_share_its_line(scenario, watched, other, gate, log, one_at_a_time, how):
     in_line(scenario, watched, gate, log)
     other.job(f"echo second >>{log}", name="second")
     scenario.apply(".")
@@ -160,12 +142,7 @@ def test_the_watchers_of_an_engine_share_its_line(
         watched.ends(first="succeeded", second="succeeded")
 
 
-def test_jobs_share_the_cores_of_the_engine_and_their_volume_is_removed_by_gc(
-    scenario: DockerScenario,
-    engine: OwnEngine,
-    gate: Gate,
-    log: Path,
-) -> None:
+def test_jobs_share_the_cores_of_the_engine_and_their_volume_is_removed_by_gc(scenario, engine, gate, log):
     make_own_image(PYTHON_IMAGE)
     watched = Watched(scenario)
     cores, has = f"resource: {{cpu: {CORES}}}", f"{CORES:g} cores"
@@ -207,9 +184,7 @@ def test_a_restarted_engine_loses_what_ran_and_its_share_and_the_next_apply_resu
     assert lines(log) == ["first", "first", "second", "third"]
 
 
-def test_apps_without_a_job_hold_their_shares_at_the_engine(
-    scenario: DockerScenario, watched: Watched, gate: Gate, log: Path
-) -> None:
+def test_apps_without_a_job_hold_their_shares_at_the_engine(scenario, watched, gate, log):
     for name in ("first", "second"):
         watched.job(f"echo {name} >>{log}; {gate.script}", name=name, role="resource: {cpu: 0.25}")
     started = [

@@ -30,9 +30,7 @@ pytestmark = pytest.mark.timeout(600)
 SECRET = "value-of-a-secret-of-the-tests"
 
 
-def test_all_work_goes_on_without_the_client_and_its_state_folder(
-    scenario: DockerScenario, watched: Watched, gate: Gate, way: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_work_goes_on_without_the_client_and_its_state_folder(scenario, watched, gate, way, monkeypatch):
     log = scenario.folder / "log"
     monkeypatch.setenv("TOKEN", SECRET)
     service = (
@@ -60,9 +58,7 @@ def test_all_work_goes_on_without_the_client_and_its_state_folder(
 
 
 @pytest.mark.parametrize("how", ["kill", "stop", pytest.param("remove", marks=pytest.mark.slow)])
-def test_an_app_and_a_waiting_attempt_go_on_after_the_end_of_their_watcher(
-    scenario: DockerScenario, watched: Watched, gate: Gate, how: str
-) -> None:
+def test_an_app_and_a_waiting_attempt_go_on_after_the_end_of_their_watcher(scenario, watched, gate, how):
     log = scenario.folder / "log"
     runs = 1 if how == "remove" else 2  # the restarts of an app whose record is lost are unknown
     script = f"{gate.script}; echo run >>{log}; [ $(wc -l <{log}) = {runs} ]"
@@ -90,9 +86,7 @@ def test_an_app_and_a_waiting_attempt_go_on_after_the_end_of_their_watcher(
 
 
 @pytest.mark.slow
-def test_a_killed_watcher_keeps_a_pause_before_a_restart_and_counts_all_restarts(
-    scenario: DockerScenario, watched: Watched
-) -> None:
+def test_a_killed_watcher_keeps_a_pause_before_a_restart_and_counts_all_restarts(scenario, watched):
     log = scenario.folder / "log"
 
     def runs(number: int) -> bool:
@@ -110,9 +104,7 @@ def test_a_killed_watcher_keeps_a_pause_before_a_restart_and_counts_all_restarts
     assert log.read_text().split() == ["run"] * 3
 
 
-def test_a_cancelled_app_and_a_cancelled_waiting_attempt_leave_no_watcher(
-    scenario: DockerScenario, watched: Watched, gate: Gate
-) -> None:
+def test_a_cancelled_app_and_a_cancelled_waiting_attempt_leave_no_watcher(scenario, watched, gate):
     watched.job(gate.script, name="first")
     watched.job("true", name="second", top="needs: [first]")
     scenario.apply(".")
@@ -164,9 +156,7 @@ def test_handing_over_an_app_that_its_watcher_already_has_succeeds_at_once(
     watched.ends(job="succeeded")
 
 
-def test_an_image_without_python_is_refused_and_leaves_nothing(
-    scenario: DockerScenario, watched: Watched
-) -> None:
+def test_an_image_without_python_is_refused_and_leaves_nothing(scenario, watched):
     scenario.daemon.tag(SHELL_IMAGE, watched.image)
     watched.job("true")
     done = scenario.launcher("apply", ".", "--yes", code=1)
@@ -177,9 +167,7 @@ def test_an_image_without_python_is_refused_and_leaves_nothing(
     assert scenario.containers() == []
 
 
-def test_a_watcher_takes_volumes_of_another_user_and_ends_where_it_cannot_write(
-    scenario: DockerScenario, engine: OwnEngine, gate: Gate
-) -> None:
+def test_a_watcher_takes_volumes_of_another_user_and_ends_where_it_cannot_write(scenario, engine, gate):
     """User namespaces, or the watcher's image, give volumes to another user.
 
     One that fails before it listens is not started for ever.

@@ -1,10 +1,12 @@
-"""Structured errors of replicas in containers, and the progress of images that `run` builds."""
+"""Failures of replicas in containers as commands explain them, and the progress of images."""
 
 import json
 import os
 
 from launcher.schedulers.docker.client.engine import connect
 from tests.docker_scenario import DockerScenario
+from tests.engines.images import PYTHON_IMAGE, make_images
+from tests.scenarios.test_first_failures import explained
 
 ERROR = json.dumps({"message": {"message": "ValueError: no data", "extraInfo": {"timestamp": "1700000000"}}})
 
@@ -51,9 +53,7 @@ def test_a_cancelled_app_has_no_root_cause(scenario: DockerScenario) -> None:
     assert scenario.status("job")["root_cause"] is None
 
 
-def test_an_apply_submits_nothing_when_a_replica_asks_for_more_cores_than_the_engine_has(
-    scenario: DockerScenario,
-) -> None:
+def test_an_apply_submits_nothing_when_a_replica_asks_for_more_cores_than_the_engine_has(scenario):
     """Two replicas may ask together for more cores than there are: their job runs alone."""
     most = connect().size()
     assert most is not None
@@ -74,3 +74,10 @@ def test_run_reports_the_progress_of_its_images(scenario: DockerScenario) -> Non
     assert "building launcher-workspace:" in report.err
     assert "built launcher-workspace:" in report.err
     assert "builds" not in scenario.launcher("run", path).err
+
+
+def test_a_container_that_ran_out_of_memory_is_explained(scenario):
+    make_images(PYTHON_IMAGE)
+    script = "echo loading; python3 -c 'held = bytearray(256 << 20)'"
+    scenario.run_to_end(scenario.job(script, role="resource: {memory: 32MiB}", image=PYTHON_IMAGE), code=5)
+    explained(scenario, "job", "main/0", "out of memory", "loading")

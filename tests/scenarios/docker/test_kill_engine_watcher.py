@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from launcher.schedulers.docker.watchers import TURNS
-from tests.docker_scenario import DockerScenario
 from tests.engines.docker import Refused
 from tests.engines.images import SHELL_IMAGE
 from tests.lanes import sampled
@@ -101,9 +100,7 @@ class Flow:
 
 
 @pytest.mark.parametrize("act", sampled(range(1, MOST + 1), 9, 30, first=17, every=MOST))
-def test_jobs_finish_when_their_watcher_is_killed_at_any_act(
-    scenario: DockerScenario, watched: Watched, act: int
-) -> None:
+def test_jobs_finish_when_their_watcher_is_killed_at_any_act(scenario, watched, act):
     flow = Flow(watched, act)
     flow.finish()
     assert sorted(flow.lines()) == RUNS

@@ -1,11 +1,14 @@
-"""`list` and `status` without an app read the records of live watchers, and else ask the engine."""
+"""Commands on apps read the records of live watchers, and else ask the engine once for all."""
 
 import json
 import os
+import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.engines.proxy import Proxy
+from tests.engines.proxy import Proxy, everything
 
 NOWHERE = "unix:///nowhere/docker.sock"
 
@@ -76,16 +79,9 @@ def test_a_project_lists_the_apps_that_only_the_engine_knows(scenario, tmp_path,
         for words in ((), ("--state", "running"), ("-s", "local_docker"), ("--limit", "1")):
             (there,) = listed(*words)
             same = (
-                "app_id",
-                "project",
-                "target",
-                "job",
-                "attempt",
-                "commit",
-                "actor",
-                "created_at",
+                "app_id", "project", "target", "job", "attempt", "commit", "actor", "created_at",
                 "started_at",
-            )
+            )  # fmt: skip
             assert [there[each] for each in same] == [here[each] for each in same]
         assert (there["app_id"], there["project"]) == (app_id, name)
         assert there["actor"]
@@ -115,3 +111,39 @@ def test_an_engine_that_does_not_answer_is_asked_about_one_of_many_waiting_apps(
     assert len(proxy.refused) <= 3, proxy.refused  # one request, made three times
     gate.open()
     scenario.wait("waits-5")
+
+
+NAMES = [f"part-{number}" for number in range(6)]
+
+
+ABOUT = re.compile(r"/(?:containers|volumes)/(?!json)([^/?]+)|launcher\.app-id%3D([^%]+)")
+"""A request about one container, volume or app."""
+
+
+def requests(scenario: Any, tmp_path: Path, *argv: str, code: int = 0) -> list[str]:
+    """Run a command; return its requests, without those about watchers and single apps of other tests."""
+    own = tuple(one.id for one in scenario.containers())
+    with Proxy(tmp_path / "p.sock", everything) as proxy:  # the watcher of the apps does not send through it
+        scenario.launcher(*argv, env={**os.environ, "DOCKER_HOST": proxy.host}, code=code)
+        seen = list(proxy.seen)
+    about = [next(filter(None, found.groups()), "") if (found := ABOUT.search(each)) else "" for each in seen]
+    return [
+        each for each, name in zip(seen, about, strict=True) if not name or name.startswith(("part-", *own))
+    ]
+
+
+def observations(seen: list[str]) -> int:
+    """Return how often all jobs of the engine were listed."""
+    return sum("/containers/json" in each and "launcher.job" in each for each in seen)
+
+
+def test_a_wait_and_a_cancel_of_six_names_observe_the_engine_once(scenario: Any, tmp_path: Path):
+    def wait(count: int) -> list[str]:
+        return requests(scenario, tmp_path, "wait", *NAMES[:count], "--timeout", "0", code=5)
+
+    scenario.apply(scenario.job("exec sleep 1000", name="part", top="matrix: {n: {range: [0, 6]}}"))
+    six = wait(6)
+    assert len(six) == len(wait(2))
+    assert observations(six) == 1
+    assert observations(requests(scenario, tmp_path, "cancel", *NAMES, "--grace", "0")) == 1
+    assert [scenario.attempts(name)[-1].state for name in NAMES] == ["cancelled"] * 6

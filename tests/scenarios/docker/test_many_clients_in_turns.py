@@ -15,7 +15,6 @@ from launcher.turns.machine import machine
 from tests.docker_scenario import DockerScenario
 from tests.engines import tidy
 from tests.engines.images import PYTHON_IMAGE
-from tests.engines.own import OwnEngine
 from tests.lanes import seeds
 from tests.scenarios.docker.watched import Watched, make_own_image
 from tests.waiting import until
@@ -108,9 +107,7 @@ class Crowd:
         ) == [(job, "succeeded") for job in jobs]
 
 
-def test_clients_never_run_more_than_the_budget_and_keep_the_order(
-    scenario: DockerScenario, engine: OwnEngine
-) -> None:
+def test_clients_never_run_more_than_the_budget_and_keep_the_order(scenario, engine):
     make_own_image(PYTHON_IMAGE)
     crowd = Crowd(scenario)
     clients = [crowd.client(k) for k in range(CLIENTS)]
@@ -127,9 +124,7 @@ def test_clients_never_run_more_than_the_budget_and_keep_the_order(
 
 
 @pytest.mark.parametrize("seed", seeds(1))
-def test_kills_of_clients_lose_no_job_and_run_none_twice(
-    scenario: DockerScenario, engine: OwnEngine, seed: int
-) -> None:
+def test_kills_of_clients_lose_no_job_and_run_none_twice(scenario, engine, seed):
     make_own_image(PYTHON_IMAGE)
     chance = random.Random(seed)
     crowd = Crowd(scenario)

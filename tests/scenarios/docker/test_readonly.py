@@ -1,4 +1,6 @@
-"""A plan only reads from the engine: it works where every writing request is refused."""
+"""A plan only reads from the engine, and asks little: it works where every writing request is refused."""
+
+import re
 
 import pytest
 
@@ -56,3 +58,21 @@ def test_dry_runs_only_read_and_an_apply_is_refused(scenario, proxy):
     assert scenario.launcher("apply", file, "--yes", code=None).code != 0
     assert reading.refused != []
     assert scenario.things() == []
+
+
+INSPECT = re.compile(r"GET /[^/]+/containers/([^/]+)/json")
+
+
+@pytest.mark.parametrize("end", [False, True])
+def test_a_plan_inspects_no_container_of_a_kept_job(scenario, monkeypatch, end):
+    file = scenario.job("true" if end else "exec sleep 1000", replicas=3)
+    scenario.launcher("apply", file, "--yes", *(["--wait"] if end else []))
+    # An app of another test may be inspected: one that failed, and whose record lacks the end.
+    own = [name for one in scenario.containers() for name in (one.id, one.id[:12], one.name)]
+    with Proxy(scenario.folder / "p.sock", everything) as proxy, monkeypatch.context() as there:
+        there.setenv("DOCKER_HOST", proxy.host)  # of the plan alone: the watcher inspects its replicas
+        assert scenario.actions(file) == {"job": "keep"}
+    inspected = [found[1] for asked in proxy.seen if (found := INSPECT.match(asked))]
+    assert [name for name in inspected if name in own] == []
+    if not end:
+        scenario.cancel("job")

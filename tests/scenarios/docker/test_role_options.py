@@ -15,15 +15,10 @@ OPTIONS = [
     ("tmpfs", ["/cache:size=4m,mode=1777"], "grep ' /cache ' /proc/mounts | cut -d' ' -f3", "tmpfs", ""),
     ("cap_add", ["SYS_PTRACE"], SYS_PTRACE, "1", "0"),
     ("user", 1234, "id -u", "1234", "0"),
-    (
-        "extra_hosts",
-        {"db.internal": "10.9.8.7"},
-        "grep -o '10.9.8.7.*' /etc/hosts",
-        "10.9.8.7\tdb.internal",
-        "",
-    ),
+    ("extra_hosts", {"db.internal": "10.9.8.7"}, "grep -o '10.9.8.7.*' /etc/hosts", "10.9.8.7\tdb.internal",
+        ""),
     ("read_only", True, "touch /made 2>/dev/null && echo written || echo refused", "refused", "written"),
-]
+]  # fmt: skip
 """Option, value, what looks at it in a container, what it then shows, what it shows without the option."""
 
 

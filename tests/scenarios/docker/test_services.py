@@ -12,10 +12,7 @@ from tests.scenarios.test_services import (  # noqa: F401
 )
 
 pytestmark = pytest.mark.engine
-IMAGES = {
-    "parameters": lambda: make_images(PYTHON_IMAGE),
-    "redis": lambda: make_images(REDIS_IMAGE),
-}
+IMAGES = {"parameters": lambda: make_images(PYTHON_IMAGE), "redis": lambda: make_images(REDIS_IMAGE)}
 """Job → what makes the image that it runs in."""
 
 

@@ -5,6 +5,8 @@ import os
 
 import pytest
 
+from tests.races import SLOW, Race
+
 
 @pytest.fixture
 def replaced(scenario, another):
@@ -82,3 +84,8 @@ def test_an_ended_app_took_equally_long_in_a_home_that_waited_for_it(scenario, a
     here, there = scenario.status("job"), json.loads(another("status", "job", "--json").out)
     assert here["num_restarts"] == 1
     assert [there[name] for name in ("started_at", "ended_at")] == [here["started_at"], here["ended_at"]]
+
+
+def test_applies_of_one_job_from_six_state_folders_make_one_attempt(scenario):
+    """The test takes half a minute: only real clients and a slow engine show the races."""
+    assert Race(scenario.folder / "race", scenario.token, SLOW).run() == []

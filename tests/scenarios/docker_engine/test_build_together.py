@@ -14,13 +14,7 @@ import pytest
 from launcher.errors import LauncherError
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import BuildFailed
-from launcher.schedulers.docker.image_build import (
-    LABEL,
-    NAME,
-    build_workspace,
-    exclusive,
-    once,
-)
+from launcher.schedulers.docker.image_build import LABEL, NAME, build_workspace, exclusive, once
 from tests.engines.docker import DEFAULT_HOST, Daemon
 from tests.engines.images import SHELL_IMAGE
 from tests.engines.proxy import Proxy, everything

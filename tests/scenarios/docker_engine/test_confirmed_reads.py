@@ -100,9 +100,7 @@ def test_a_watcher_below_another_state_folder_owns_the_app_of_its_dead_client(en
     actions.remove_app(engine, app.app_id, force=True)
 
 
-def test_taking_back_an_app_leaves_containers_of_another_client_with_the_same_id(
-    engine: Engine, token: str
-) -> None:
+def test_taking_back_an_app_leaves_containers_of_another_client_with_the_same_id(engine, token):
     """Two clients may reserve one id: the loser's watcher must not remove the winner's replicas."""
     ours = RawApp(engine, token, {"r": [SLEEP]})
     theirs = RawApp(engine, token, {"x": [SLEEP]}, owner=dead())

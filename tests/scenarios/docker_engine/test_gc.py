@@ -61,9 +61,7 @@ def test_a_running_app_is_not_finished_and_cannot_be_removed(case: DockerCase, s
     assert len(traces(app_id)) == 3
 
 
-def test_gc_removes_volume_and_record_of_an_app_whose_containers_were_pruned(
-    case: DockerCase, staged: Any
-) -> None:
+def test_gc_removes_volume_and_record_of_an_app_whose_containers_were_pruned(case, staged):
     app_id = start(case)
     ended(case, app_id)
     daemon = Daemon()

@@ -111,9 +111,7 @@ def watched_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("watched_alone")
-def test_an_attempt_waits_for_a_need_without_a_watcher(
-    case: DockerCase, staged: Any, gate: Gate, launcher_home: Path
-) -> None:
+def test_an_attempt_waits_for_a_need_without_a_watcher(case, staged, gate, launcher_home):
     """Without a watcher the end of a container is no outcome: the next watcher may restart it."""
     once = f"[ -e {case.shared}/once ] || {{ touch {case.shared}/once; exit 1; }}"
     app = case.app(f"{gate.script}; {once}", max_retries=1)
@@ -164,9 +162,7 @@ def test_the_secrets_of_an_attempt_are_read_when_it_is_accepted_and_never_writte
     assert case.lines(attempt.app_id) == ["s3cr3t-canary c0pied-canary\n"]
 
 
-def test_an_attempt_that_can_no_longer_be_created_has_failed(
-    case: DockerCase, staged: Any, gate: Gate, tmp_path: Path
-) -> None:
+def test_an_attempt_that_can_no_longer_be_created_has_failed(case, staged, gate, tmp_path):
     """The folder that the app mounts is gone when its turn to start comes."""
     from launcher.specs import BindMount
 
@@ -313,9 +309,7 @@ def test_an_attempt_that_a_client_takes_over_slowly_is_not_cancelled_by_its_watc
     assert rests(case) == []
 
 
-def test_the_tombstone_of_a_skipped_attempt_keeps_the_tombstone_before_it(
-    case: DockerCase, staged: Any, gate: Gate
-) -> None:
+def test_the_tombstone_of_a_skipped_attempt_keeps_the_tombstone_before_it(case, staged, gate):
     good = prepare(case, staged, "true", "train")
     case.end(good.app_id)
     first = prepare(case, staged, gate.script)

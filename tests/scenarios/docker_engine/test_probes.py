@@ -61,9 +61,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- port and http -----------------------------------------------------------------------------------------
 
 
-def test_a_port_probe_succeeds_when_a_process_listens_on_the_port(
-    own: Bench, serve: Callable[..., str]
-) -> None:
+def test_a_port_probe_succeeds_when_a_process_listens_on_the_port(own, serve):
     becomes_ready(own, made := serve(""), {"port": PORT})
     assert why(own, made, {"port": PORT + 1}) == f"nothing listens on port {PORT + 1}"
 
@@ -88,9 +86,7 @@ def test_an_http_probe_judges_the_first_line_of_an_answer(own, serve, script, me
     ["exec sleep 1000", "for c in H T T P / 1 . 1 2 3 4; do printf $c; sleep 0.4; done"],
     ids=["none", "slow"],
 )
-def test_an_http_probe_waits_for_an_answer_for_a_limited_time(
-    own: Bench, serve: Callable[..., str], script: str
-) -> None:
+def test_an_http_probe_waits_for_an_answer_for_a_limited_time(own, serve, script):
     becomes_ready(own, made := serve(script), {"port": PORT})
     message = why(own, made, {"http": "/", "port": PORT})
     assert message == f"GET / on port {PORT} has no answer within {ANSWER_S:g} s"
@@ -211,12 +207,7 @@ def test_a_command_probe_waits_for_a_command_that_does_not_end_and_runs_it_once(
 
 # -- replicas that do not run ------------------------------------------------------------------------------
 
-ALL: list[Wanted] = [
-    {"port": PORT},
-    {"http": "/", "port": PORT},
-    {"file": "/bin/sh"},
-    {"command": ["true"]},
-]
+ALL: list[Wanted] = [{"port": PORT}, {"http": "/", "port": PORT}, {"file": "/bin/sh"}, {"command": ["true"]}]
 
 
 def test_a_replica_that_does_not_run_is_not_ready(own: Bench) -> None:
@@ -260,9 +251,7 @@ def test_the_address_of_an_engine_decides_whether_it_is_on_this_machine(host: st
     assert is_on_this_host(host) is is_here
 
 
-def test_a_probe_reports_a_refusal_of_the_engine_and_raises_without_an_engine(
-    own: Bench, tmp_path: Path
-) -> None:
+def test_a_probe_reports_a_refusal_of_the_engine_and_raises_without_an_engine(own, tmp_path):
     seen = own.engine.inspect(own.sh(FOREVER))
     assert seen is not None
     with fake_engine(tmp_path, lambda *_: reply(400, '{"message": "no, not today"}')) as (_, engine):
@@ -281,9 +270,7 @@ LOOKS = ["sh", "-c", "netstat -ltn | grep -q :7000"]
 
 
 @pytest.mark.parametrize(
-    "probe",
-    [Probe(http="/", port=PORT), Probe(command=tuple(LOOKS))],
-    ids=["http", "command"],
+    "probe", [Probe(http="/", port=PORT), Probe(command=tuple(LOOKS))], ids=["http", "command"]
 )
 def test_a_client_reaches_its_ready_server_at_the_first_try(case: DockerCase, probe: Probe) -> None:
     server = case.role("server", ANSWERS, service=True, ready=probe)

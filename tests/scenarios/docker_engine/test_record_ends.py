@@ -9,6 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from launcher.errors import LauncherError
 from launcher.schedulers.docker import record, tombstones
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.names import scratch_volume
@@ -16,6 +19,9 @@ from launcher.schedulers.docker.status import DockerAppView
 from launcher.schedulers.docker.watching import ends
 from launcher.schedulers.docker.watching.ends import record_ends
 from launcher.schedulers.owner import this_process
+from launcher.schedulers.registry import open_store
+from launcher.specs.attempt import Attempt
+from launcher.state.records import AppRecord
 from tests import processes
 from tests.contract.conftest import DockerCase
 from tests.contract.test_staged import KILLED, attempt_of, seen, submit
@@ -66,9 +72,7 @@ def test_reap_removes_the_record_of_a_recorded_app_without_containers(case: Dock
     assert not record.exists(record.folder(app_id))
 
 
-def test_reap_removes_the_containers_that_a_killed_run_has_created(
-    case: DockerCase, launcher_home: Path
-) -> None:
+def test_reap_removes_the_containers_that_a_killed_run_has_created(case, launcher_home):
     """No later apply would take up an app without a job."""
     gone = subprocess.Popen(["true"])
     owner = replace(this_process(), pid=gone.pid)
@@ -161,3 +165,44 @@ def test_the_outcome_at_the_engine_is_that_of_its_first_writer_unless_that_write
         assert found.state == stays.state
     case.scheduler.cancel(attempt.app_id, grace_s=0)
     assert case.scheduler.attempt(attempt.app_id).state == "failed"
+
+
+DOCKER = "local_docker"
+
+
+def on_record() -> dict[str, AppRecord]:
+    with open_store(readonly=True) as store:
+        return {app.app_id: app for app in store.apps(DOCKER)}
+
+
+def test_an_app_has_a_row_from_its_reservation_to_its_removal(case: DockerCase, staged: Any) -> None:
+    attempt = attempt_of(case, case.app("exit 3"))
+    reservation = staged.reserve(attempt)
+    assert on_record()[attempt.app_id].key == attempt.key
+    staged.abort(reservation)
+    assert on_record() == {}
+    ended: Attempt = submit(case, staged, case.app("exit 3"))
+    case.end(ended.app_id)
+    assert [each.app_id for each in staged.reap()] == [ended.app_id]
+    app = on_record()[ended.app_id]
+    assert (app.state, app.exit_code, app.name) == ("failed", 3, attempt.key.job)
+    staged.remove(ended.app_id)
+    assert on_record() == {}
+
+
+def test_an_app_that_no_job_file_made_has_a_row(case: DockerCase, staged: Any) -> None:
+    app_id = case.scheduler.submit(case.app("exit 0"), {})
+    assert on_record()[app_id].job is None
+    case.end(app_id)
+    staged.reap()
+    assert on_record()[app_id].state == "succeeded"
+
+
+@pytest.mark.parametrize("reserved", [False, True])
+def test_an_attempt_that_cannot_be_created_leaves_no_row(case, staged, reserved):
+    app = case.app("true")
+    app.roles[0].image = "localhost:1/there/is/none:such"
+    start = (lambda: submit(case, staged, app)) if reserved else (lambda: staged.submit(app, {}))
+    with pytest.raises(LauncherError):
+        start()
+    assert on_record() == {}

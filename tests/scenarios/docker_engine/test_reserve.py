@@ -48,9 +48,7 @@ def taken_over(case: DockerCase) -> Any:
     return made
 
 
-def test_take_over_takes_no_reservation_of_a_living_client_of_this_machine(
-    case: DockerCase, staged: Any
-) -> None:
+def test_take_over_takes_no_reservation_of_a_living_client_of_this_machine(case, staged):
     reservation = staged.reserve(attempt_of(case, case.app()))
     with pytest.raises(ReservedError, match=f"by pid {os.getpid()} on {os.uname().nodename}"):
         taken_over(case).reserve(reservation.attempt)
@@ -77,9 +75,7 @@ def rename_reservation(own: Bench, attempt: Attempt) -> None:
     own.engine.rename(attempt.app_id, own.name())
 
 
-def test_a_renamed_reservation_of_a_living_client_is_respected(
-    case: DockerCase, staged: Any, own: Bench, elsewhere: Attempt
-) -> None:
+def test_a_renamed_reservation_of_a_living_client_is_respected(case, staged, own, elsewhere):
     rename_reservation(own, elsewhere)
     with pytest.raises(ReservedError, match=r"taken \(reserved\) by pid \d+ on far-away"):
         staged.reserve(elsewhere)
@@ -101,9 +97,7 @@ def test_a_renamed_reservation_becomes_an_app(case: DockerCase, staged: Any, own
     assert case.end(attempt.app_id).state is AppState.SUCCEEDED
 
 
-def test_a_client_can_abort_its_renamed_reservation(
-    case: DockerCase, staged: Any, own: Bench, launcher_home: Path
-) -> None:
+def test_a_client_can_abort_its_renamed_reservation(case, staged, own, launcher_home):
     reservation = staged.reserve(attempt_of(case, case.app()))
     rename_reservation(own, reservation.attempt)
     staged.abort(reservation)
@@ -160,9 +154,7 @@ processes.kill([*processes.watchers(os.environ["LAUNCHER_HOME"]), os.getpid()])
 """
 
 
-def test_an_attempt_in_line_whose_containers_a_killed_client_removed_was_not_cancelled(
-    case: DockerCase, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_attempt_in_line_whose_containers_a_killed_client_removed_was_not_cancelled(case, monkeypatch):
     """Its watcher was killed, too: after it had created the containers, before it recorded the start."""
     attempt = attempt_of(case, case.app("true"))
     subprocess.run([sys.executable, "-c", CREATED, json.dumps(attempt.to_json())], check=False)
@@ -252,9 +244,7 @@ def test_a_read_only_scheduler_refuses_every_change(case: DockerCase, launcher_h
     assert case.rests_of(launcher_home) == []
 
 
-def test_an_app_does_not_get_the_scratch_folder_of_an_earlier_app_with_its_id(
-    case: DockerCase, staged: Any
-) -> None:
+def test_an_app_does_not_get_the_scratch_folder_of_an_earlier_app_with_its_id(case, staged):
     app = case.app(f"ls -A $LAUNCHER_SCRATCH >>{case.shared}/seen; touch $LAUNCHER_SCRATCH/old")
     attempt = submit(case, staged, app)
     case.end(attempt.app_id)

@@ -145,9 +145,7 @@ def test_an_attempt_enters_the_line_after_its_needs_and_is_shown_as_queued_by_ev
 
 
 @pytest.mark.parametrize("how", ["withdraw", "cancel", "prune"])
-def test_a_withdrawn_cancelled_or_pruned_attempt_leaves_the_line(
-    case: DockerCase, staged: Any, table: Table, how: str
-) -> None:
+def test_a_withdrawn_cancelled_or_pruned_attempt_leaves_the_line(case, staged, table, how):
     held = table.hold()
     first, _ = submit(case, table, case.app(f"touch {case.shared}/ran"), "first")
     second, _ = submit(case, table, case.app(), "second")
@@ -363,9 +361,7 @@ def test_a_turn_deals_gpus_to_replicas_by_id(case: DockerCase, staged: Any, tabl
     assert tickets(table.gpus) == []
 
 
-def test_an_attempt_in_line_gets_its_gpus_when_its_turn_comes(
-    case: DockerCase, staged: Any, table: Table
-) -> None:
+def test_an_attempt_in_line_gets_its_gpus_when_its_turn_comes(case, staged, table):
     """This engine has no GPUs, so that the attempt is created and then fails to start."""
     other = Place(table.ask("other", cpu=0, gpus=3))
     assert other.look().dealt == ("0", "1", "2")
@@ -382,9 +378,7 @@ def test_an_attempt_in_line_gets_its_gpus_when_its_turn_comes(
 # -- apps without a job -----------------------------------------------------------------------------------
 
 
-def test_run_takes_its_share_of_the_machine_at_once(
-    case: DockerCase, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_takes_its_share_of_the_machine_at_once(case, monkeypatch):
     from launcher.turns.machine import slots_table
 
     gate = Gate(case.shared / "gate")

@@ -24,7 +24,6 @@ from launcher.schedulers.docker.watching.watcher import Watcher
 from launcher.schedulers.owner import Owner
 from tests import processes
 from tests.engines.proxy import Proxy
-from tests.scenarios.docker_engine.bench import Bench
 from tests.scenarios.docker_engine.raw_apps import SLEEP, RawApp
 from tests.waiting import PATIENCE_S, until
 
@@ -79,9 +78,7 @@ def test_an_app_is_known_to_run_while_its_watcher_still_loads(app: Make, launche
     assert journal.app.started_at is not None
 
 
-def test_a_replica_stopped_by_hand_while_the_watcher_still_loads_cancels_the_app(
-    app: Make, launcher_home: Path
-) -> None:
+def test_a_replica_stopped_by_hand_while_the_watcher_still_loads_cancels_the_app(app, launcher_home):
     made = app({"r": [SLEEP, SLEEP]}, retries={"r": (2, "APPLICATION")})
     watcher = made.spawn()
     [pid] = processes.watchers(str(launcher_home))
@@ -122,9 +119,7 @@ def test_abort_removes_the_started_containers(app: Make) -> None:
     assert (made.containers(), record.app_ids()) == ([], [])
 
 
-def test_an_app_whose_restart_the_engine_refuses_fails_with_the_message_of_the_engine(
-    app: Make, own: Bench
-) -> None:
+def test_an_app_whose_restart_the_engine_refuses_fails_with_the_message_of_the_engine(app, own):
     theirs = f"{own.token}-theirs"
     own.engine.ensure_network(theirs, own.labels())
     made = app({"r": [f"{UNTIL_END}; exit 3"]}, retries={"r": (2, "ROLE")}, network=theirs)
@@ -196,9 +191,7 @@ def test_a_watcher_gives_up_starts_that_the_engine_ignores_without_an_error(app,
 NEVER = "could not be started: it never began to run"
 
 
-def test_a_watcher_gives_up_refused_starts_also_when_it_cannot_record_them(
-    app: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_watcher_gives_up_refused_starts_also_when_it_cannot_record_them(app, monkeypatch):
     """The journal takes no line on a full disk: the watcher still knows which starts it has given up."""
     made = app({"r": ["true", "true"]})
     first, _ = made.create()

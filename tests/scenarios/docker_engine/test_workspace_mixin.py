@@ -56,17 +56,13 @@ def test_the_options_of_the_mixin_and_of_the_scheduler_are_both_offered(runner: 
     assert {"image_repo", "quiet", "queue"} <= dict(runner.scheduler_run_opts("mine")).keys()
 
 
-def test_a_scheduler_with_the_mixin_connects_to_no_engine_without_a_workspace(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_scheduler_with_the_mixin_connects_to_no_engine_without_a_workspace(monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", "nonsense")
     with Runner("s", {"mine": ImageScheduler}) as runner:
         runner.run(app(), "mine")
 
 
-def test_images_are_pushed_to_the_repository_in_the_options(
-    runner: Runner, folder: Path, tmp_path: Path
-) -> None:
+def test_images_are_pushed_to_the_repository_in_the_options(runner, folder, tmp_path):
     engine: Any = runner._scheduler("mine")
     local = image_of(runner, runner.run(app(), "mine", workspace=str(folder)))
     built = AppDef("demo", [Role("r", local), Role("other", "busybox:1")])

@@ -37,18 +37,15 @@ NO_NODES = "Requested node configuration is not available"
 REFUSED = {
     "partition": ({"top": "cfg: {partition: nope}"}, "cfg.partition", "Invalid partition name specified"),
     "constraint": ({"top": "cfg: {constraint: nope}"}, "cfg.constraint", "Invalid feature specification"),
-    "license": (
-        {"top": "cfg: {sbatch: {licenses: nope}}"},
-        "cfg.sbatch.licenses",
-        "Invalid license specification",
-    ),
+    "license": ({"top": "cfg: {sbatch: {licenses: nope}}"}, "cfg.sbatch.licenses",
+        "Invalid license specification"),
     "node": ({"top": "cfg: {sbatch: {nodelist: n99}}"}, "cfg.sbatch.nodelist", "Invalid node name specified"),
     "plugin": ({"top": "cfg: {sbatch: {of-a-plugin: x}}"}, "cfg.sbatch.of-a-plugin", "unrecognized option"),
     "gres": ({"top": "cfg: {gres: 'gpu:nope:1'}"}, "", NO_NODES),
     "memory": ({"role": "resource: {memory: 900GiB}"}, "", NO_NODES),
     "cores": ({"role": "resource: {cpu: 17}"}, "", NO_NODES),
     "replicas": ({"replicas": 100}, "", ""),
-}
+}  # fmt: skip
 """Job → its fields, the field that Slurm refuses, if known, and words of the refusal."""
 
 

@@ -117,9 +117,7 @@ def test_kills_of_conductors_end_their_attempts_alone(scenario: SlurmScenario, s
 
 
 @pytest.mark.parametrize("seed", seeds(1))
-def test_kills_of_the_controller_run_no_attempt_twice(
-    broken: Callable[..., SlurmScenario], seed: int
-) -> None:
+def test_kills_of_the_controller_run_no_attempt_twice(broken, seed):
     scenario = broken("--set", "MessageTimeout=2")
     chance, pipeline, ids = random.Random(seed), Pipeline(scenario), count(1000, 1000)
 

@@ -4,7 +4,6 @@ import pytest
 
 from launcher.apply.approval import check_approved
 from launcher.errors import BlockedError, LauncherError
-from launcher.specs.launch import Launch
 from tests.unit.plan.world import attempt, job, plan
 
 OLD = job("train", "--lr", "3")
@@ -82,9 +81,7 @@ def test_problems_are_reported_before_a_missing_approval_and_each_hint_once() ->
         (job("train", enabled=False), "pass --allow-destructive"),
     ],
 )
-def test_the_hint_names_a_job_file_only_where_that_file_can_approve_the_stop(
-    desired: Launch, hint: str
-) -> None:
+def test_the_hint_names_a_job_file_only_where_that_file_can_approve_the_stop(desired, hint):
     with pytest.raises(BlockedError) as raised:
         check_approved(plan(desired, attempt(OLD, "running")), allow_destructive=False)
     assert raised.value.hint == hint

@@ -1,9 +1,14 @@
-"""Ledger and engines in one view: which of them is believed."""
+"""Ledger and engines in one view: which of them is believed, and what the ledger has missed."""
 
 from dataclasses import replace
 
+import pytest
+
+from launcher.apply.engines import catch_up
 from launcher.apply.observe import merge
+from launcher.state.store import Store
 from tests.unit.plan.world import ENGINES, attempt, job
+from tests.unit.state import attempts
 
 TRAIN = job("train")
 RUNNING = attempt(TRAIN, "running", 2)
@@ -71,3 +76,32 @@ def test_an_ended_attempt_missing_from_the_ledger_is_counted() -> None:
     assert seen([], [failed], counts={pair: 2}).counts[pair] == 3
     assert seen([RUNNING], [failed], counts={pair: 2}).counts[pair] == 2
     assert seen([], [replace(RUNNING, state="reserved")], counts={pair: 2}).counts[pair] == 2
+
+
+@pytest.mark.parametrize(
+    ("was", "seen", "then"),
+    [
+        ("", "running", "running"),
+        ("", "failed", "failed"),
+        ("created", "running", "running"),
+        ("created", "succeeded", "succeeded"),
+        ("running", "succeeded", "succeeded"),
+        ("lost", "succeeded", "succeeded"),
+        ("failed", "succeeded", "failed"),
+        ("failed", "running", "failed"),
+        ("running", "created", "running"),
+        ("created", "waiting", "waiting"),
+        ("waiting", "running", "running"),
+        ("waiting", "skipped", "skipped"),
+        ("waiting", "succeeded", "succeeded"),
+        ("running", "waiting", "running"),
+    ],
+)
+def test_a_start_and_an_end_that_were_missed_are_recorded(was: str, seen: str, then: str) -> None:
+    made = attempts.attempt()
+    with Store.open() as store:
+        if was:
+            store.record(replace(made, state=was))
+        catch_up(store, replace(made, state=seen), store.app(made.app_id))
+        entry = store.app(made.app_id)
+        assert entry.state == then

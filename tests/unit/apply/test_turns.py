@@ -137,9 +137,7 @@ def test_a_table_that_cannot_be_written_is_an_error_before_anything_is_submitted
 
 
 @pytest.mark.parametrize("field", ["stops", "withdraws"])
-def test_a_job_inherits_the_place_of_the_app_that_it_replaces(
-    tmp_path: Path, engines: Engines, field: str
-) -> None:
+def test_a_job_inherits_the_place_of_the_app_that_it_replaces(tmp_path, engines, field):
     first, second = plan(tmp_path, engines, "a", "b")
     place = in_line(second, number=7)
     steps = [first, replace(second, **{field: (before(second),)})]

@@ -72,9 +72,7 @@ def test_ten_files_are_named_and_the_others_counted(applied: Path, tmp_path: Pat
     assert all(len(line) <= 80 for line in text.splitlines())
 
 
-def test_a_workspace_whose_former_files_are_not_on_record_shows_its_size(
-    applied: Path, tmp_path: Path
-) -> None:
+def test_a_workspace_whose_former_files_are_not_on_record_shows_its_size(applied, tmp_path):
     shutil.rmtree(paths.workspaces())
     edit(applied)
     assert "changed (earlier files not recorded); now 14 files, 128 B" in plan_text(

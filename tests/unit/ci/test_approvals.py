@@ -6,14 +6,7 @@ from typing import Any
 import pytest
 
 from launcher.apply.events import Outcome
-from launcher.ci.approvals import (
-    ApprovalScope,
-    Merged,
-    approval_in,
-    effect_checks,
-    withheld,
-    without,
-)
+from launcher.ci.approvals import ApprovalScope, Merged, approval_in, effect_checks, withheld, without
 from launcher.ci.forge import MOST_CHARACTERS, CheckRun, Pull
 from launcher.ci.record import applied_check, applied_in, applied_words
 from launcher.errors import LauncherError
@@ -179,9 +172,7 @@ def test_a_refusal_names_the_approved_digest_and_the_present_one() -> None:
     [{"needs": (Need("eval"),)}, {"timeout_s": 60}, {}],
     ids=["needs", "time limit", "nothing to watch"],
 )
-def test_a_temporary_runner_withholds_jobs_that_need_a_watcher_for_a_remote_engine(
-    fields: dict[str, Any],
-) -> None:
+def test_a_temporary_runner_withholds_jobs_that_need_a_watcher_for_a_remote_engine(fields):
     made = job("train", scheduler="boxes", **fields)
     found = withheld([made], {made.key: "ssh://gpu1"})
     assert list(found) == ([made.key] if fields else [])

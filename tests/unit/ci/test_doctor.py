@@ -147,9 +147,7 @@ def test_a_fault_of_a_set_up_on_github_is_named(checkout: Checkout, name: str) -
 
 
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
-def test_nothing_is_missing_on_github_with_the_workflow_that_init_writes(
-    checkout: Checkout, engine: EngineChoice
-) -> None:
+def test_nothing_is_missing_on_github_with_the_workflow_that_init_writes(checkout, engine):
     checkout.write({WORKFLOW: workflow(SETUP._replace(engine=engine))})
     assert checkout.missing() == {}
 
@@ -188,9 +186,7 @@ def states(fake: FakeGitLab, config: Mapping[str, Any], **more: Any) -> dict[str
 
 
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
-def test_nothing_is_missing_on_gitlab_with_the_pipeline_that_init_writes(
-    fake: FakeGitLab, engine: EngineChoice
-) -> None:
+def test_nothing_is_missing_on_gitlab_with_the_pipeline_that_init_writes(fake, engine):
     assert states(fake, parsed(engine)) == {}
     facts = Facts([], {}, 0, None, {"a": parsed(engine)})
     assert gitlab_checks(facts, client(fake), "main", SHA).requirement == REQUIREMENT
@@ -202,19 +198,15 @@ BROKEN: dict[str, tuple[Edit, str]] = {
     "another script": (lambda _, config: config["launcher apply"].update(script=["make"]), "pipeline"),
     "no environment": (lambda _, config: config["launcher apply"].pop("environment"), "pipeline"),
     "no artifact": (lambda _, config: config["launcher plan"].pop("artifacts"), "artifacts"),
-    "no artifact of a failure": (
-        lambda _, config: config["launcher apply"]["artifacts"].pop("when"),
-        "artifacts",
-    ),
+    "no artifact of a failure": (lambda _, config: config["launcher apply"]["artifacts"].pop("when"),
+        "artifacts"),
     "no group": (lambda _, config: config["launcher apply"].pop("resource_group"), "concurrency"),
-    "any order": (
-        lambda fake, _: fake.groups["launcher-apply"].update(process_mode="unordered"),
-        "concurrency",
-    ),
+    "any order": (lambda fake, _: fake.groups["launcher-apply"].update(process_mode="unordered"),
+        "concurrency"),
     "no schedule": (lambda fake, _: fake.schedules.clear(), "schedule"),
     "idle schedule": (lambda fake, _: fake.schedules[0].update(active=False), "schedule"),
     "scope": (lambda fake, _: fake.scopes.__setitem__(0, "read_api"), "comments"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -250,9 +242,7 @@ def test_the_free_tier_without_an_access_token_is_named(fake: FakeGitLab) -> Non
 
 
 @pytest.mark.parametrize("setting", [{"merge_trains_enabled": True}, {"merge_method": "ff"}])
-def test_merges_that_are_planned_as_they_land_need_no_other_protection(
-    fake: FakeGitLab, setting: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_merges_that_are_planned_as_they_land_need_no_other_protection(fake, setting, monkeypatch):
     monkeypatch.setattr("launcher.ci.doctor._shares_tree", lambda _: True)
     assert states(fake, parsed())["branch"] == "missing"
     fake.project.update(setting)

@@ -140,9 +140,7 @@ def test_the_newest_of_the_pipelines_of_a_merge_request_is_first(fake: FakeGitLa
 
 
 @pytest.mark.parametrize(
-    "forged",
-    [{"ref": "change-3"}, {"name": "another job"}, {"tag": True}],
-    ids=["branch", "job", "tag"],
+    "forged", [{"ref": "change-3"}, {"name": "another job"}, {"tag": True}], ids=["branch", "job", "tag"]
 )
 def test_only_applies_of_the_default_branch_count(fake: FakeGitLab, forged: dict[str, Any]) -> None:
     for name in ("first", "second"):
@@ -187,9 +185,7 @@ def test_a_merge_that_is_under_way_is_waited_for(fake: FakeGitLab) -> None:
     assert slept == [2.0, 4.0]
 
 
-def test_the_redirect_of_an_artifact_is_followed_without_the_token(
-    fake: FakeGitLab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_redirect_of_an_artifact_is_followed_without_the_token(fake, monkeypatch):
     seen: list[str] = []
 
     def answer(method: str, path: str, query: dict[str, str], body: Any) -> tuple[int, Any]:

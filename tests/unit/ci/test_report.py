@@ -1,7 +1,6 @@
 """The comment that `ci report` writes."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,9 +30,7 @@ def test_a_comment_is_cut_by_whole_jobs(count):
 
 
 @pytest.mark.parametrize(("scheduler", "has_ended"), [("local_docker", False), ("local_cwd", True)])
-def test_a_job_whose_engine_does_not_answer_has_not_ended(
-    scheduler: str, has_ended: bool, launcher_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_whose_engine_does_not_answer_has_not_ended(scheduler, has_ended, launcher_home, monkeypatch):
     """Nothing is on record: the ledger is that of a runner that is new."""
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
     warnings: list[str] = []

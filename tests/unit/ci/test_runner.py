@@ -84,9 +84,7 @@ def test_no_repr_shows_the_token(tmp_path: Path) -> None:
         ({}, {"pull_request": 7}),
     ],
 )
-def test_a_wrong_environment_is_a_launcher_error(
-    tmp_path: Path, more: dict[str, str], payload: dict[str, Any] | str | None
-) -> None:
+def test_a_wrong_environment_is_a_launcher_error(tmp_path, more, payload):
     with pytest.raises(LauncherError):
         run(tmp_path, "pull_request", payload, **more)
 
@@ -146,10 +144,7 @@ def test_a_merge_request_has_its_head_base_and_number() -> None:
 
 
 def test_a_pipeline_of_the_merged_result_names_the_heads_of_both_branches() -> None:
-    more = {
-        "CI_MERGE_REQUEST_SOURCE_BRANCH_SHA": "c" * 40,
-        "CI_MERGE_REQUEST_TARGET_BRANCH_SHA": "d" * 40,
-    }
+    more = {"CI_MERGE_REQUEST_SOURCE_BRANCH_SHA": "c" * 40, "CI_MERGE_REQUEST_TARGET_BRANCH_SHA": "d" * 40}
     found = merge_request(**more)
     assert (found.sha, found.head_sha, found.base_sha) == (SHA, "c" * 40, "d" * 40)
 

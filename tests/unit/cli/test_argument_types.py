@@ -10,16 +10,10 @@ from launcher.cli.arguments import attempts, count, duration, key_value, moment,
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
-        ("90", 90),
-        ("1.5", 1.5),
-        ("250ms", 0.25),
-        ("10s", 10),
-        ("2m", 120),
-        ("1h30m", 5400),
-        ("1d2h", 93600),
+        ("90", 90), ("1.5", 1.5), ("250ms", 0.25), ("10s", 10), ("2m", 120), ("1h30m", 5400), ("1d2h", 93600),
         ("0", 0),
     ],
-)
+)  # fmt: skip
 def test_a_duration_is_read_in_each_of_its_forms(text, seconds):
     assert duration(text) == pytest.approx(seconds)
 
@@ -33,13 +27,10 @@ def test_text_that_is_no_duration_is_refused(text):
 @pytest.mark.parametrize(
     ("text", "ranges"),
     [
-        ("3", [(3, 3)]),
-        ("1,3", [(1, 1), (3, 3)]),
-        ("1..5", [(1, 5)]),
-        ("1..2, 7", [(1, 2), (7, 7)]),
+        ("3", [(3, 3)]), ("1,3", [(1, 1), (3, 3)]), ("1..5", [(1, 5)]), ("1..2, 7", [(1, 2), (7, 7)]),
         ("3..", [(3, 10**9)]),
     ],
-)
+)  # fmt: skip
 def test_numbers_of_attempts_are_read_as_ranges(text, ranges):
     assert attempts(text) == tuple(ranges)
 

@@ -41,11 +41,7 @@ def lines(text: str) -> dict[str, str]:
 
 def test_each_line_says_whether_its_effect_is_new_or_already_pending(repo: Path, scenario: Scenario) -> None:
     shown = scenario.plan(repo, "--base", "main")
-    assert lines(shown) == {
-        "a": "from this change",
-        "b": "already pending on main",
-        "c": "from this change",
-    }
+    assert lines(shown) == {"a": "from this change", "b": "already pending on main", "c": "from this change"}
     assert "already pending on main" in scenario.plan(repo, "--base", "main", "--format", "markdown")
 
 
@@ -95,9 +91,7 @@ def test_a_comparison_has_the_formats_of_plans(repo: Path, scenario: Scenario, f
     assert [each["key"]["job"] for each in found["changed"]] == ["a"]
 
 
-def test_a_comparison_says_by_its_exit_code_whether_there_is_a_difference(
-    repo: Path, scenario: Scenario
-) -> None:
+def test_a_comparison_says_by_its_exit_code_whether_there_is_a_difference(repo, scenario):
     scenario.plan(repo, "--base", "main", "--offline", "--detailed-exitcode", code=2)
     scenario.plan(repo, "--base", "HEAD", "--offline", "--detailed-exitcode", code=0)
 

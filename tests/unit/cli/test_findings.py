@@ -7,14 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from launcher import __version__
-from launcher.cli.render.findings import (
-    FORMATS,
-    counts,
-    envelope,
-    exit_code,
-    findings,
-    in_short,
-)
+from launcher.cli.render.findings import FORMATS, counts, envelope, exit_code, findings, in_short
 from launcher.cli.render.github import sarif_log
 from launcher.cli.schema import findings_schema
 from launcher.jobfile import Diagnostic, Related, Span

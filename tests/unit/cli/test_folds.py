@@ -124,9 +124,7 @@ def test_a_result_names_each_failure_and_counts_equal_outcomes(columns: int | No
 
 
 @pytest.mark.parametrize("columns", [None, 80])
-def test_a_table_of_apps_shows_the_first_failures_of_a_family_and_one_line_for_its_queued_apps(
-    columns: int | None,
-) -> None:
+def test_a_table_of_apps_shows_the_first_failures_of_a_family_and_one_line_for_its_queued_apps(columns):
     states = ["failed"] * (FEW + 5) + ["queued"] * 100 + ["running"] * 2
     apps = [
         AppRecord("local_cwd", "p", f"sweep-{n}-1-k3fwx", name=f"sweep-{n}", number=1, state=state)

@@ -30,9 +30,7 @@ def file(scenario: Scenario) -> Path:
 REASONS = ["changed: roles.main.args[1]", "no attempt of this job is on record"]
 
 
-def test_the_attempts_of_a_job_are_listed_newest_first_with_their_reasons(
-    file: Path, scenario: Scenario
-) -> None:
+def test_the_attempts_of_a_job_are_listed_newest_first_with_their_reasons(file, scenario):
     heading, *rows = scenario.launcher("history", "train").out.splitlines()
     assert heading.split()[:3] == ["ATTEMPT", "STATE", "ACTION"]
     assert [row.split()[:3] for row in rows] == [["2", "FAILED", "create"], ["1", "SUCCEEDED", "create"]]

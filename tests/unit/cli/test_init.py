@@ -19,13 +19,9 @@ KINDS = ("yaml", "toml")
 EXTRAS = ["--editor", "--pre-commit", "--ci", "github"]
 FROM_REPOSITORY = '{"url": "https://example.org/l.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}}'
 FILES_OF_EXTRAS = [
-    ".launcher/job-v1.schema.json",
-    ".launcher/project-v1.schema.json",
-    ".vscode/settings.json",
-    ".vscode/extensions.json",
-    ".pre-commit-config.yaml",
-    ".github/workflows/launcher.yml",
-]
+    ".launcher/job-v1.schema.json", ".launcher/project-v1.schema.json", ".vscode/settings.json",
+    ".vscode/extensions.json", ".pre-commit-config.yaml", ".github/workflows/launcher.yml",
+]  # fmt: skip
 
 
 def test_the_first_job_file_is_valid_planned_run_and_kept(scenario):

@@ -308,12 +308,7 @@ OF_RUNNERS = {"CI": "true", "GITHUB_ACTIONS": "true", "GITLAB_CI": "true", "NO_C
 
 @pytest.mark.parametrize(
     "argv",
-    [
-        ["status", "good"],
-        ["plan", "good.launcher.yaml"],
-        ["validate", "bad.launcher.yaml"],
-        ["logs", "good"],
-    ],
+    [["status", "good"], ["plan", "good.launcher.yaml"], ["validate", "bad.launcher.yaml"], ["logs", "good"]],
     ids=lambda argv: argv[0],
 )
 def test_the_variables_of_a_ci_runner_change_no_output(world, argv):

@@ -141,10 +141,7 @@ def test_names_of_jobs_cannot_break_out_of_a_label_or_a_line(scenario, ledger):
     found = shown(scenario, "--label", f"user={HOSTILE}")
     names = {labels for name, labels in found if name == "job_last_attempt"}
     escaped = HOSTILE.replace("\n", "\\n")
-    assert names == {
-        f"vision default {escaped} {escaped}",
-        f"vision default b\\x1b[2J\\r\\u2028é {escaped}",
-    }
+    assert names == {f"vision default {escaped} {escaped}", f"vision default b\\x1b[2J\\r\\u2028é {escaped}"}
 
 
 def test_the_file_appears_whole_and_readable_for_the_collector(scenario, ledger):

@@ -87,12 +87,9 @@ def lines(count, name, **facts):
 def test_the_first_starts_of_a_large_matrix_have_lines_and_the_others_are_counted():
     assert lines(20, "started")[-1] == "sweep-19 started"
     assert lines(120, "started")[8:] == [
-        "sweep-8 started",
-        "sweep-9 started",
-        "sweep: 20 jobs started",
-        "sweep: 50 jobs started",
+        "sweep-8 started", "sweep-9 started", "sweep: 20 jobs started", "sweep: 50 jobs started",
         "sweep: 100 jobs started",
-    ]
+    ]  # fmt: skip
     assert lines(120, "ended", state="succeeded")[-1] == "sweep: 100 jobs succeeded"
 
 

@@ -115,10 +115,7 @@ def test_only_the_differing_lines_of_a_long_text_are_shown():
 def test_jobs_with_the_same_changes_show_them_once():
     pairs = [(launch(name, args=["3"]), launch(name, args=["5"])) for name in ("a", "b", "c")]
     text = lines([new for _, new in pairs], [attempt(old, "succeeded") for old, _ in pairs])
-    assert text[2:4] == [
-        "+   b  create: the change of a",
-        "+   c  create: the change of a",
-    ]
+    assert text[2:4] == ["+   b  create: the change of a", "+   c  create: the change of a"]
 
 
 def test_a_name_of_more_than_half_a_line_pushes_no_other_line_out_of_it():
@@ -188,19 +185,13 @@ def test_each_cause_that_blocks_a_step_has_a_remedy_of_its_own(cause):
 
 HELD = {
     "failed": ({}, "to run it again: --rerun train"),
-    "running, protected": (
-        {"protect": True},
-        "to allow stopping it, remove `protect: true` from the job file, or cancel the attempt",
-    ),
-    "running": (
-        {"on_change": "hold"},
-        "to replace it, set `on_change: replace` in the job file, or pass --rerun train",
-    ),
-    "succeeded": (
-        {"on_change": "hold"},
-        "to run it, remove `on_change: hold` from the job file, or pass --rerun train",
-    ),
-}
+    "running, protected": ({"protect": True},
+        "to allow stopping it, remove `protect: true` from the job file, or cancel the attempt"),
+    "running": ({"on_change": "hold"},
+        "to replace it, set `on_change: replace` in the job file, or pass --rerun train"),
+    "succeeded": ({"on_change": "hold"},
+        "to run it, remove `on_change: hold` from the job file, or pass --rerun train"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", HELD)

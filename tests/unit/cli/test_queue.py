@@ -24,13 +24,7 @@ def take(scenario, monkeypatch) -> Iterator[Take]:
     def take(app: str, number: int, *limits: Limit, table: str = "", **wanted: object) -> Place:
         if wanted.get("gpus"):
             wanted |= {"gpu_table": gpu_table_folder(), "devices": ("0", "1")}
-        ask = Ask(
-            app,
-            number=number,
-            table=table or table_folder(),
-            limits=(Limit(cpu=2), *limits),
-            **wanted,
-        )
+        ask = Ask(app, number=number, table=table or table_folder(), limits=(Limit(cpu=2), *limits), **wanted)
         made.append(Place(ask))
         made[-1].look()
         return made[-1]
@@ -47,12 +41,8 @@ def document(scenario) -> dict:
 def test_a_machine_that_no_app_uses_shows_what_it_has(scenario):
     done = scenario.launcher("queue")
     assert [line.split()[0] for line in done.out.splitlines() if line] == [
-        "THIS",
-        "cores",
-        "memory",
-        "GPUs",
-        "table",
-    ]
+        "THIS", "cores", "memory", "GPUs", "table",
+    ]  # fmt: skip
     assert "no app holds" in done.err
     shown = document(scenario)
     assert (shown["slots"]["cpu"]["total"], shown["holders"], shown["line"]) == (

@@ -54,12 +54,9 @@ def hostile():
     before = made("train", "failed", message=f"main/0 exited with 1: {HOSTILE}")
     args = ["-c", HOSTILE]
     more = {
-        "path": f"{HOSTILE}.yaml",
-        "commit": HOSTILE,
-        "actor": HOSTILE,
-        "pull_request": HOSTILE,
+        "path": f"{HOSTILE}.yaml", "commit": HOSTILE, "actor": HOSTILE, "pull_request": HOSTILE,
         "run_url": f"javascript:{HOSTILE}",
-    }
+    }  # fmt: skip
     record(
         dataclasses.replace(before, **more),
         made("eval", "lost", message=HOSTILE, of=launch("eval", args=args), used={"main": Use(runs=1)}),
@@ -182,12 +179,9 @@ def test_the_timeline_of_an_app_has_waits_runs_restarts_and_stops():
     found = of_events(events, app)
     spans = [(span.kind, span.start - NOW, span.end - NOW, span.state) for span in found.phases]
     assert spans == [
-        ("before", 0, 1, ""),
-        ("needs", 1, 3, ""),
-        ("line", 3, 6, ""),
-        ("run", 6, 12, "cancelled"),
+        ("before", 0, 1, ""), ("needs", 1, 3, ""), ("line", 3, 6, ""), ("run", 6, 12, "cancelled"),
         ("stop", 12, 14, ""),
-    ]
+    ]  # fmt: skip
     runs = [(span.kind, span.start - NOW, span.end - NOW) for span in found.replicas["main", 0]]
     assert runs == [("run", 6, 8), ("pause", 8, 10), ("run", 10, 12), ("stop", 12, 13)]
 

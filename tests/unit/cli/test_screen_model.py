@@ -29,13 +29,9 @@ def shown(jobs):
 def test_live_apps_are_in_order_of_project_target_state_and_age():
     jobs = Jobs()
     live = [
-        app("f", "waiting"),
-        app("e", "queued", at=3.0),
-        app("d", "queued", at=2.0),
-        app("c"),
-        app("b", target="cluster"),
-        app("a", project="audio"),
-    ]
+        app("f", "waiting"), app("e", "queued", at=3.0), app("d", "queued", at=2.0), app("c"),
+        app("b", target="cluster"), app("a", project="audio"),
+    ]  # fmt: skip
     jobs.show(live, [], Filter(), in_full=False)
     assert shown(jobs) == ["a", "b", "c", "d", "e", "f"]
 

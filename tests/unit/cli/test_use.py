@@ -226,10 +226,7 @@ ELSEWHERE = {
         'train.launcher.yaml:7; `$<var.mem>` is "64GiB"',
     ),
     "a resource by name": (JOB.replace('{cpu: 8, memory: "64GiB"}', "gpu.small"), "gpu.small"),
-    "an axis": (
-        JOB.replace('"64GiB"', "$<matrix.mem>") + "matrix: {mem: [64GiB, 65GiB]}\n",
-        "matrix",
-    ),
+    "an axis": (JOB.replace('"64GiB"', "$<matrix.mem>") + "matrix: {mem: [64GiB, 65GiB]}\n", "matrix"),
 }
 
 

@@ -1,4 +1,4 @@
-"""A component is called with arguments of the types its signature says, wherever they come from."""
+"""A component is called with arguments of the types its signature says, within a limit of time."""
 
 import typing
 from typing import Dict, List, Optional, Tuple  # noqa: UP035  # the spellings of old are supported too
@@ -12,7 +12,9 @@ from launcher.components import (
     materialize_appdef,
     parse_args,
 )
+from launcher.components.calls import TIMEOUT, TIMEOUT_S, timeout_s
 from launcher.components.signature import ComponentSignatureException
+from launcher.errors import UsageError
 from launcher.specs import AppDef
 
 
@@ -279,3 +281,17 @@ def test_a_component_may_have_an_argument_named_h():
 
 def test_a_mutable_default_is_copied_for_each_call():
     assert given(every, "--text=t")["numbers"] is not given(every, "--text=t")["numbers"]
+
+
+@pytest.mark.parametrize(
+    ("output", "seconds"), [("", TIMEOUT_S), ("60", 60), ("0.5", 0.5), ("2m", 120), ("1.5h", 5400)]
+)
+def test_the_time_limit_of_component_calls_is_a_duration(output, seconds):
+    assert timeout_s({TIMEOUT: output}) == seconds
+
+
+@pytest.mark.parametrize("output", ["0", "0s", "-1", "soon", "inf", "nan", "2d", "9" * 20 + "w", "9" * 400])
+def test_a_value_that_is_no_duration_is_refused_with_examples(output):
+    with pytest.raises(UsageError) as caught:
+        timeout_s({TIMEOUT: output})
+    assert "such as 90 (seconds), 10s" in (caught.value.hint or "")

@@ -69,9 +69,7 @@ STOP = "class Stop(BaseException): pass\nraise Stop('now')\n"
     ],
     ids=["a relative import", "an import of torchx", "an exception"],
 )
-def test_a_file_that_cannot_be_loaded_is_reported_with_its_line(
-    tmp_path: Path, text: str, why: str, hint: str
-) -> None:
+def test_a_file_that_cannot_be_loaded_is_reported_with_its_line(tmp_path, text, why, hint):
     with pytest.raises(ComponentNotFoundException, match=why) as caught:
         _ = component(tmp_path, f"{text}def f() -> AppDef: ...\n").fn
     assert hint in str(caught.value.hint)
@@ -80,20 +78,15 @@ def test_a_file_that_cannot_be_loaded_is_reported_with_its_line(
 @pytest.mark.parametrize(
     ("body", "output", "hint"),
     [
-        (
-            "class Stop(BaseException): pass\n    raise Stop('now')",
-            r"failed: Stop: now, line 4 of .*c\.py",
-            None,
-        ),
+        ("class Stop(BaseException): pass\n    raise Stop('now')", r"failed: Stop: now, line 4 of .*c\.py",
+            None),
         ("raise ValueError('no such data')", r"failed: no such data, line 3 of .*c\.py", None),
         ("raise ValueError", r"failed: ValueError: , line 3 of .*c\.py", None),
         ("return int('x')", r"failed: invalid literal .*'x', line 3 of .*c\.py", None),
         ("from torchx import specs", "No module named 'torchx'", TO_WRITE),
     ],
-)
-def test_a_component_that_fails_is_reported_with_its_line(
-    tmp_path: Path, body: str, output: str, hint: str | None
-) -> None:
+)  # fmt: skip
+def test_a_component_that_fails_is_reported_with_its_line(tmp_path, body, output, hint):
     with pytest.raises(ComponentFailedException, match=output) as failed:
         app(component(tmp_path, f"def f() -> AppDef:\n    {body}\n"))
     assert failed.value.hint == hint
@@ -155,9 +148,7 @@ def test_every_call_has_its_own_lists(tmp_path: Path) -> None:
     assert app(found, "--a", "b").metadata == {"n": 3}
 
 
-def test_stdout_of_python_of_descriptors_and_of_children_goes_to_stderr(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_stdout_of_python_of_descriptors_and_of_children_goes_to_stderr(capfd):
     print("before")
     with stdout_to_stderr():
         print("python")
@@ -169,9 +160,7 @@ def test_stdout_of_python_of_descriptors_and_of_children_goes_to_stderr(
     assert sorted(err.split()) == ["child", "descriptor", "python"]
 
 
-def test_stdout_is_restored_after_an_error_and_when_the_outermost_redirection_ends(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_stdout_is_restored_after_an_error_and_when_the_outermost_redirection_ends(capfd):
     def fail() -> None:
         with stdout_to_stderr():
             with stdout_to_stderr():

@@ -217,16 +217,12 @@ def test_no_environment_and_no_env_file_is_read(folder, monkeypatch, capsys):
 
 
 WITH_DEFAULT = [
-    *(
-        "user: '${WHO:-1000}'",
-        "mem_limit: '${WHO:-2g}'",
-        "cpus: '${WHO:-1.5}'",
-        "ports: ['${WHO:-8000}:8000']",
-    ),
+    *("user: '${WHO:-1000}'", "mem_limit: '${WHO:-2g}'", "cpus: '${WHO:-1.5}'",
+        "ports: ['${WHO:-8000}:8000']"),
     *("working_dir: '${WHO:-/w}'", "stop_grace_period: '${WHO:-5s}'", "tmpfs: '${WHO:-/tmp}'"),
     *("volumes: ['/data:${WHO:-/data}']", "devices: ['${WHO:-/dev/fuse}']", "restart: '${WHO:-no}'"),
     "healthcheck: {test: 'true', interval: '${WHO:-5s}'}",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("field", WITH_DEFAULT)

@@ -48,9 +48,7 @@ def _of(config: Path, **environ: str) -> Endpoint:
     return endpoint({"HOME": str(config.parent), **environ})
 
 
-def test_an_engine_cannot_answer_without_the_socket_that_its_address_names(
-    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_engine_cannot_answer_without_the_socket_that_its_address_names(config, tmp_path, monkeypatch):
     monkeypatch.setenv("DOCKER_CONFIG", str(config))
     monkeypatch.delenv("DOCKER_CONTEXT", raising=False)
 
@@ -124,9 +122,7 @@ def test_a_broken_configuration_is_reported_with_its_path(config: Path):
         ('{"currentContext": "near"}', "["),
     ],
 )
-def test_a_configuration_of_another_form_is_an_error_of_the_address(
-    config: Path, configuration: str, meta: str
-):
+def test_a_configuration_of_another_form_is_an_error_of_the_address(config, configuration, meta):
     _meta(config, "near").write_text(meta)
     (config / "config.json").write_text(configuration)
     with pytest.raises(EngineUnreachable):

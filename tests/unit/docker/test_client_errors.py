@@ -77,15 +77,11 @@ NO_JSON = (NonsenseAnswer, "answered something that is not JSON", 0)
         (reply(200, ""), *NO_JSON),
         (reply(200, "<html>"), *NO_JSON),
         (reply(200, "["), *NO_JSON),
-        (
-            reply(200, '{"message": "welcome"}'),
-            NonsenseAnswer,
-            r"is not a Docker engine.*\(cannot list containers\)",
-            0,
-        ),
+        (reply(200, '{"message": "welcome"}'), NonsenseAnswer,
+            r"is not a Docker engine.*\(cannot list containers\)", 0),
         (reply(503, "come back later"), EngineRefused, "cannot list containers: come back later", 503),
     ],
-)
+)  # fmt: skip
 def test_an_answer_that_cannot_be_used_is_one_error(tmp_path, answer, kind, message, status):
     with (
         fake_engine(tmp_path, lambda *_: answer) as (_, engine),
@@ -208,9 +204,7 @@ EVENT = b'12\r\n{"Action":"die"}\r\n\r\n'
 
 
 @pytest.mark.parametrize("rest", [EVENT, EVENT + b"20\r\n{", EVENT + b"0\r\n\r\n"])
-def test_the_events_of_an_engine_that_dies_end_with_an_error_after_the_sent_events(
-    tmp_path: Path, rest: bytes
-):
+def test_the_events_of_an_engine_that_dies_end_with_an_error_after_the_sent_events(tmp_path, rest):
     with fake_engine(tmp_path, lambda *_: HEAD + rest) as (_, engine):
         stream = engine.events()
         assert next(stream).action == "die"
@@ -235,10 +229,7 @@ def test_a_log_that_breaks_off_is_an_error(tmp_path: Path):
             'unable to start container process: exec: "x": executable file not found in $PATH: unknown',
             'exec: "x": executable file not found in $PATH',
         ),
-        (
-            "OCI runtime create failed: container_linux.go:380: starting container process caused: x",
-            "x",
-        ),
+        ("OCI runtime create failed: container_linux.go:380: starting container process caused: x", "x"),
         ("No such image: x:1\n", "No such image: x:1"),
         (
             "driver failed programming external connectivity on endpoint web-0 (2b404fb): "

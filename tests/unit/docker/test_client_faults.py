@@ -4,13 +4,12 @@ import contextlib
 import json
 import os
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from launcher.schedulers.docker.client import wire
-from launcher.schedulers.docker.client.engine import Engine, connect
+from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import (
     Conflict,
     ConnectionBroke,
@@ -70,9 +69,7 @@ def test_the_first_ping_is_retried_too(tmp_path: Path) -> None:
     ],
     ids=["list", "logs", "events", "start", "create"],
 )
-def test_a_head_that_ends_with_the_connection_is_no_answer(
-    tmp_path: Path, ask: Callable[[Engine], object], tries: int, at: str
-) -> None:
+def test_a_head_that_ends_with_the_connection_is_no_answer(tmp_path, ask, tries, at):
     fault = f"HTTP/1.1 200 OK\r\n{at}".encode()
     with fake_engine(tmp_path, lambda *_: fault) as (fake, engine):
         with pytest.raises(ConnectionBroke, match="in the middle of an answer"):
@@ -99,9 +96,7 @@ def test_a_request_whose_answer_will_not_change_is_not_retried(tmp_path: Path, s
     ],
     ids=["POST create", "POST start", "DELETE", "POST exec", "PUT"],
 )
-def test_a_request_that_changes_the_engine_is_not_retried(
-    tmp_path: Path, change: Callable[[Engine], object], fault: bytes
-) -> None:
+def test_a_request_that_changes_the_engine_is_not_retried(tmp_path, change, fault):
     with fake_engine(tmp_path, lambda *_: fault) as (fake, engine), pytest.raises(EngineError):
         change(engine)
     assert len(fake.asked) == 1 + 1
@@ -248,9 +243,7 @@ INSPECTED = (
     ],
     ids=["removing", "dead", "removed", "running", "unknown"],
 )
-def test_a_path_in_a_container_that_is_being_removed_is_gone(
-    tmp_path: Path, inspected: bytes, is_gone: bool
-) -> None:
+def test_a_path_in_a_container_that_is_being_removed_is_gone(tmp_path, inspected, is_gone):
     def answer(_: str, path: str) -> bytes:
         return inspected if path.endswith("/containers/c/json") else reply(500, "")
 

@@ -3,6 +3,7 @@
 import ast
 import socket
 import sys
+import time
 from collections.abc import Container, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -11,20 +12,15 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.docker import images
+from launcher.schedulers.docker import images, watchers
 from launcher.schedulers.docker.client.errors import NotFound
 from launcher.schedulers.docker.client.streams import ExecSocket
 from launcher.schedulers.docker.labels import APP_ID, WATCHER
 from launcher.schedulers.docker.rules import options
 from launcher.schedulers.docker.scheduler import DockerScheduler
 from launcher.schedulers.docker.watching import container
-from launcher.schedulers.docker.watching.container import (
-    MAIN,
-    EngineWatcher,
-    name_of,
-    program,
-    socket_of,
-)
+from launcher.schedulers.docker.watching.container import MAIN, EngineWatcher, name_of, program, socket_of
+from launcher.schedulers.owner import Owner, this_process
 from launcher.specs.app import AppDef, Probe, Resource, Role
 from tests.unit.test_layers import modules
 
@@ -173,9 +169,7 @@ def connected(engine: Any) -> Any:
     return container._connect(engine, "launcher-watcher-0", "python:3", images.NEVER, None)
 
 
-def test_a_watcher_that_another_client_has_just_made_is_not_taken_for_left_behind(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_watcher_that_another_client_has_just_made_is_not_taken_for_left_behind(monkeypatch):
     """A client that has long waited meets ever new watchers, each of which is about to be started."""
     monkeypatch.setattr(container, "_UP_S", 0.1)
     engine = SlowEngine([*(seen(number, "created") for number in range(4)), seen(4, "running")])
@@ -224,9 +218,7 @@ class SlowWatcher:
             each.close()
 
 
-def test_an_app_that_a_slow_watcher_refuses_for_a_while_is_handed_over(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_app_that_a_slow_watcher_refuses_for_a_while_is_handed_over(monkeypatch):
     """A watcher that read an order too late refuses the app until it has removed what that made."""
     monkeypatch.setattr(container, "ANSWER_S", 0.3)
     monkeypatch.setattr(container, "_ENDING_S", 0.2)
@@ -236,3 +228,23 @@ def test_an_app_that_a_slow_watcher_refuses_for_a_while_is_handed_over(
     labels = {APP_ID: "hello", WATCHER: "launcher-watcher-0"}
     with closing(engine), closing(EngineWatcher(engine, lock, labels)) as client:
         client.confirm()
+
+
+PROCESS = replace(this_process(), host=f"{watchers.PREFIX}0123", pid=1)
+
+
+def engine(shown: Owner, *, started_at: float = 1.0, written_at: float = 2.0) -> Any:
+    """Return an engine whose watcher runs since `started_at`, and has named its process at `written_at`."""
+    return SimpleNamespace(
+        inspect=lambda name: SimpleNamespace(state="running", started_at=started_at),
+        path_stat=lambda name, path: SimpleNamespace(written_at=written_at),
+        read_file=lambda name, path, most: shown.to_json().encode(),
+    )
+
+
+def test_a_process_of_an_earlier_run_of_the_watcher_is_dead_at_once() -> None:
+    """The app was being submitted a moment ago: the next apply need not wait for the client."""
+    before = replace(PROCESS, start=PROCESS.start - 1)
+    assert watchers.may_be_alive(engine(PROCESS), PROCESS, time.time())
+    assert not watchers.may_be_alive(engine(PROCESS), before, time.time())
+    assert not watchers.may_be_alive(engine(PROCESS, started_at=3.0), PROCESS, time.time())

@@ -117,16 +117,10 @@ def test_text_that_is_no_owner_is_read_as_none(text: str) -> None:
 
 DOCKER = "local_docker"
 LABELS = {
-    "launcher.app-id": "train-4-abcde",
-    "launcher.scheduler": DOCKER,
-    "launcher.session": "vision",
-    "launcher.name": "train",
-    "launcher.project": "vision",
-    "launcher.target": "default",
-    "launcher.job": "train",
-    "launcher.attempt": "4",
-    "launcher.created-at": "7.5",
-}
+    "launcher.app-id": "train-4-abcde", "launcher.scheduler": DOCKER, "launcher.session": "vision",
+    "launcher.name": "train", "launcher.project": "vision", "launcher.target": "default",
+    "launcher.job": "train", "launcher.attempt": "4", "launcher.created-at": "7.5",
+}  # fmt: skip
 
 
 def on_record() -> dict[str, AppRecord]:

@@ -43,13 +43,9 @@ def test_an_app_of_version_0_1_has_the_same_state_as_in_that_version(name: str) 
     found = record.read(record.inspected, record.journal)
     replicas = [[each.label, each.state, each.num_restarts, each.waits] for each in found.replicas]
     assert {
-        "state": found.state,
-        "message": found.message,
-        "num_restarts": found.num_restarts,
-        "drift": found.drift,
-        "final": found.final,
-        "replicas": sorted(replicas),
-    } == record.seen
+        "state": found.state, "message": found.message, "num_restarts": found.num_restarts,
+        "drift": found.drift, "final": found.final, "replicas": sorted(replicas),
+    } == record.seen  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)

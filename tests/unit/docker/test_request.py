@@ -68,12 +68,8 @@ def test_the_request_of_a_replica_has_every_field():
         "labels": {"launcher.role": "worker", "launcher.replica": "1", "launcher.part": "replica"},
         "network": "launcher",
         "mounts": [
-            {
-                "type": "volume",
-                "source": "train-1-abcde-scratch",
-                "target": "/launcher/scratch",
-                "read_only": False,
-            },
+            {"type": "volume", "source": "train-1-abcde-scratch", "target": "/launcher/scratch",
+                "read_only": False},
             {"type": "bind", "source": "/data/train-1-abcde", "target": "/data", "read_only": True},
             {"type": "volume", "source": "models", "target": "/models", "read_only": False},
         ],
@@ -89,7 +85,7 @@ def test_the_request_of_a_replica_has_every_field():
         "ports": {"8080/tcp": ("127.0.0.1", None)},
         "init": True,
         "log_config": {"type": "json-file", "config": {"max-size": "100m", "max-file": "5"}},
-    }
+    }  # fmt: skip
     assert isinstance(container.kwargs["environment"]["KEY"], Secret)
 
 
@@ -179,12 +175,8 @@ def test_options_of_a_role_win_over_options_of_the_app():
     }
     role = Role("r", "i", entrypoint="true", resource=Resource(1, 0, 512), cfg=own)
     options = {
-        "user": 7,
-        "read_only": True,
-        "tmpfs": ["/run"],
-        "cap_add": ["ALL"],
-        "extra_hosts": {"a": "::1"},
-    }
+        "user": 7, "read_only": True, "tmpfs": ["/run"], "cap_add": ["ALL"], "extra_hosts": {"a": "::1"},
+    }  # fmt: skip
     config = one(role, **options).body()
     host = config["HostConfig"]
     assert (config["User"], host["ShmSize"], host["Tmpfs"]) == ("7", 8 * 2**30, {"/run": ""})
@@ -261,10 +253,7 @@ def test_a_fixed_port_cannot_be_published_twice():
         ({"mounts": [BindMount("data", "/data")]}, r"roles\.worker\.mounts\.0: .*absolute"),
         ({"mounts": [BindMount("/data", "data")]}, r"roles\.worker\.mounts\.0: .*absolute"),
         ({"mounts": [VolumeMount("/data", "/data")]}, r"roles\.worker\.mounts\.0: .*volume"),
-        (
-            {"mounts": [VolumeMount("v1", "/launcher/scratch/")]},
-            r"mounts\.0: .*below /launcher",
-        ),
+        ({"mounts": [VolumeMount("v1", "/launcher/scratch/")]}, r"mounts\.0: .*below /launcher"),
         ({"mounts": [BindMount("/data", "/launcher")]}, r"mounts\.0: .*below /launcher"),
         ({"mounts": [BindMount("/data", "//launcher/x")]}, r"mounts\.0: .*below /launcher"),
         ({"mounts": [BindMount("/data", "/opt/..")]}, r"roles\.worker\.mounts\.0: the root of a container"),

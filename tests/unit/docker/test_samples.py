@@ -156,9 +156,7 @@ def test_no_engine_behind_ssh_is_asked() -> None:
     assert use_in(app, exit_of()) is None
 
 
-def test_a_slow_engine_gets_few_requests_at_once_and_does_not_block_the_watcher(
-    clock: Clock, engine: Engine
-) -> None:
+def test_a_slow_engine_gets_few_requests_at_once_and_does_not_block_the_watcher(clock, engine):
     engine.gate = Event()
     before = active_count()
     clock.app.follow([container(f"c{k}", k=k) for k in range(20)])
@@ -216,9 +214,7 @@ def test_a_sample_counts_for_its_run_alone(clock: Clock, event: dict[str, Any], 
     assert (use_in(clock.app, dict(event)) is not None) is is_known
 
 
-def test_each_run_of_a_container_that_is_started_again_has_its_own_samples(
-    clock: Clock, engine: Engine
-) -> None:
+def test_each_run_of_a_container_that_is_started_again_has_its_own_samples(clock, engine):
     engine.found = [(5.0, 0.0, 50), (1.0, 0.0, 10)]
     clock.app.follow([container()])
     clock.until(1.0)
@@ -263,15 +259,10 @@ def test_the_runs_before_a_restart_by_the_engine_are_counted() -> None:
     )
     assert {role: used.to_json() for role, used in journal.app.used.items()} == {
         "r": {
-            "cpu_user_s": 6.0,
-            "cpu_system_s": 1.0,
-            "wall_s": 5.0,
-            "cores": 2.0,
-            "memory_bytes": 50,
-            "memory_source": "samples",
-            "runs": 2,
+            "cpu_user_s": 6.0, "cpu_system_s": 1.0, "wall_s": 5.0, "cores": 2.0, "memory_bytes": 50,
+            "memory_source": "samples", "runs": 2,
         }
-    }
+    }  # fmt: skip
 
 
 # -- read values ---------------------------------------------------------------------------------------------

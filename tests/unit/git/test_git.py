@@ -45,9 +45,7 @@ def found(path: Path) -> Repository:
 # Finding it
 
 
-def test_every_path_in_a_work_tree_finds_the_same_repository(
-    work_tree: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_every_path_in_a_work_tree_finds_the_same_repository(work_tree, monkeypatch):
     repo = found(work_tree / "jobs" / "train.launcher.yaml")
     assert repo.root == str(work_tree)
     monkeypatch.chdir(work_tree / "jobs")
@@ -76,9 +74,7 @@ def test_an_added_work_tree_is_a_root_of_its_own_with_the_same_origin(work_tree:
     assert second.origin == "host/team/jobs"
 
 
-def test_work_trees_of_a_repository_without_remotes_belong_to_this_repository(
-    work_tree: Path, tmp_path: Path
-):
+def test_work_trees_of_a_repository_without_remotes_belong_to_this_repository(work_tree, tmp_path):
     assert found(work_tree).origin is None
     git(tmp_path, "clone", "-q", "--bare", str(work_tree), "all.git")
     git(tmp_path / "all.git", "remote", "remove", "origin")
@@ -88,9 +84,7 @@ def test_work_trees_of_a_repository_without_remotes_belong_to_this_repository(
         assert found(tmp_path / name).origin == str(main)
 
 
-def test_a_repository_made_later_is_noticed_and_without_git_installed_there_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_repository_made_later_is_noticed_and_without_git_installed_there_is_none(tmp_path, monkeypatch):
     (tmp_path / ".git").mkdir()
     assert repository(str(tmp_path)) is None
     git(tmp_path, "init", "-q")

@@ -1,5 +1,6 @@
-"""Which app a word means; what is ambiguous or unknown is refused with the candidates."""
+"""Which app a word means, with candidates where it is ambiguous or unknown; where its job file is."""
 
+import subprocess
 from dataclasses import replace
 from socket import socket
 
@@ -7,6 +8,7 @@ import pytest
 
 from launcher.errors import LauncherError, UsageError
 from launcher.inventory.find import find, find_all, find_app, find_each
+from launcher.inventory.project import job_file
 from tests.unit.cli.worlds import attempt, launch
 
 
@@ -141,22 +143,10 @@ def test_an_unknown_name_gets_the_nearest(record):
 @pytest.mark.parametrize(
     "word",
     [
-        "",
-        "/",
-        "a//b",
-        "a/b/c/d",
-        "a/b/x",
-        "a/b/-1",
-        "a/b/1,",
-        "a@",
-        "a@x",
-        "a@²",
-        "x://y",
-        "://a/b",
-        "@1",
+        "", "/", "a//b", "a/b/c/d", "a/b/x", "a/b/-1", "a/b/1,", "a@", "a@x", "a@²", "x://y", "://a/b", "@1",
         "a/b/",
     ],
-)
+)  # fmt: skip
 def test_a_word_that_has_no_form_of_an_app_is_a_usage_error(record, word):
     with pytest.raises(UsageError):
         find(word)
@@ -201,3 +191,19 @@ def test_an_engine_is_asked_once_for_several_names(record, monkeypatch):
     assert known == [set()]
     find_each(["sweep", "s*"])  # both names need only attempts that are not on record
     assert known[1] == {"sweep-0", "sweep-1"}
+
+
+def test_the_file_of_an_attempt_is_below_its_root_or_in_a_checkout_of_its_repository(tmp_path, monkeypatch):
+    (tmp_path / "jobs").mkdir()
+    file = tmp_path / "jobs" / "a.launcher.yaml"
+    file.touch()
+    monkeypatch.chdir(tmp_path / "jobs")
+    assert job_file(str(tmp_path), "jobs/a.launcher.yaml") == str(file)
+    with pytest.raises(LauncherError, match="no checkout"):
+        job_file("example.com/vision/jobs", "jobs/a.launcher.yaml")
+    for words in ("init -q", "remote add origin https://example.com/vision/jobs"):
+        subprocess.run(["git", *words.split()], check=True, cwd=tmp_path)
+    assert job_file("example.com/vision/jobs", "jobs/a.launcher.yaml") == str(file)
+    file.unlink()
+    with pytest.raises(LauncherError, match="not there any more"):
+        job_file(str(tmp_path), "jobs/a.launcher.yaml")

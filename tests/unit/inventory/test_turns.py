@@ -102,16 +102,10 @@ def test_an_app_in_both_tables_counts_once() -> None:
 @pytest.mark.parametrize(
     ("number", "text"),
     [
-        (1, "1st"),
-        (2, "2nd"),
-        (3, "3rd"),
-        (4, "4th"),
-        (11, "11th"),
-        (12, "12th"),
-        (21, "21st"),
+        (1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (12, "12th"), (21, "21st"),
         (113, "113th"),
     ],
-)
+)  # fmt: skip
 def test_positions_are_shown_as_ordinals(number: int, text: str) -> None:
     assert ordinal(number) == text
 

@@ -59,10 +59,7 @@ def test_memory_that_may_have_been_more_makes_no_suggestion(source):
 
 
 def test_a_suggestion_needs_two_attempts_that_agree():
-    assert judge("cpu_millis", 8000, samples(1000)) == (
-        None,
-        "2 attempts have to agree, and 1 has succeeded",
-    )
+    assert judge("cpu_millis", 8000, samples(1000)) == (None, "2 attempts have to agree, and 1 has succeeded")
     failed = samples(1000, 1000, 1000, is_whole=False)
     assert judge("cpu_millis", 8000, failed)[0] is None, "they may have ended too soon"
     assert judge("cpu_millis", 8000, [*failed, *samples(900, 1100)])[0] == 2000
@@ -119,9 +116,7 @@ def test_attempts_with_a_worse_measurement_do_not_count(launcher_home):
 
 def test_attempts_that_run_or_never_ran_count_for_nothing(launcher_home):
     record(
-        ran(1, 9),
-        ran(2, 30, state="running", ended_at=None),
-        ran(3, 30, state="skipped", started_at=None),
+        ran(1, 9), ran(2, 30, state="running", ended_at=None), ran(3, 30, state="skipped", started_at=None)
     )
     (job,), _ = uses(0.0)
     assert (job.attempts, memory_of([job]).highest) == (1, 9 * GIB)

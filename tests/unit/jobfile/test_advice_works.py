@@ -153,9 +153,7 @@ def test_a_secret_outside_of_env_gets_the_advice_to_move_it_there(tmp_path: Path
         ("    args:\n    - -c\n    - |\n        if x; then\n      echo b\n        fi\n", "      echo b"),
     ],
 )
-def test_a_dedented_line_of_a_text_is_valid_when_indented_as_advised(
-    tmp_path: Path, body: str, line: str
-) -> None:
+def test_a_dedented_line_of_a_text_is_valid_when_indented_as_advised(tmp_path, body, line):
     (found,) = compile_text(tmp_path, ROLE + body).diagnostics
     assert found.message == "this line is indented less than the text that it belongs to"
     spaces = re.search(r"by (\d+) spaces", found.label)

@@ -90,15 +90,10 @@ def test_an_unchanged_file_is_compiled_once(here, plan):
 @pytest.mark.parametrize(
     "argv",
     [
-        ["--var", "x=1"],
-        ["--target", "dev"],
-        ["--no-components"],
-        ["--no-env-vars"],
-        ["--allow-dirty"],
-        ["--no-cache"],
-        ["--var-file", "v.yaml"],
+        ["--var", "x=1"], ["--target", "dev"], ["--no-components"], ["--no-env-vars"], ["--allow-dirty"],
+        ["--no-cache"], ["--var-file", "v.yaml"],
     ],
-)
+)  # fmt: skip
 def test_a_job_is_compiled_again_for_another_command_line(here, plan, argv):
     (here / "v.yaml").write_text("x: 3\n")
     more = "vars: {x: {type: int, default: 2}}\ntargets: {dev: {description: a target}}\n"
@@ -149,10 +144,7 @@ def test_a_variable_of_the_environment_is_compared_and_not_stored(here, plan, mo
     more = "vars: {x: {type: str, default: a, from_env: SOME_SETTING}}\n"
     write(here / "a.launcher.yaml", value="$<var.x>", more=more)
     monkeypatch.setenv("SOME_SETTING", "first-value")
-    assert is_kept(
-        plan,
-        "a.launcher.yaml",
-    )
+    assert is_kept(plan, "a.launcher.yaml")
     monkeypatch.setenv("SOME_SETTING", "second-value")
     kept, shown = plan("a.launcher.yaml")
     assert not kept
@@ -194,16 +186,12 @@ def test_workspaces_inputs_and_watched_files_are_hashed_anew(here, plan):
         ("metadata: {api_key: abcdefgh}\n", {}),
         ("metadata: {note: 'run it with --token abcdefgh'}\n", {}),
         ('metadata: {"api\\u005fkey": abcdefgh}\n', {}),
-        (
-            "vars: {x: {type: str, default: a, from_env: HF_TOKEN}}\ndescription: $<var.x>\n",
-            {"HF_TOKEN": "abcdefgh"},
-        ),
-        (
-            "vars: {x: {type: str, default: a, from_env: SETTING}}\ndescription: $<var.x>\n",
-            {"SETTING": "TOKEN=abcdefgh"},
-        ),
+        ("vars: {x: {type: str, default: a, from_env: HF_TOKEN}}\ndescription: $<var.x>\n",
+            {"HF_TOKEN": "abcdefgh"}),
+        ("vars: {x: {type: str, default: a, from_env: SETTING}}\ndescription: $<var.x>\n",
+            {"SETTING": "TOKEN=abcdefgh"}),
     ],
-)
+)  # fmt: skip
 def test_values_under_names_that_look_like_secrets_are_not_kept(here, plan, monkeypatch, more, environ):
     for name, value in environ.items():
         monkeypatch.setenv(name, value)

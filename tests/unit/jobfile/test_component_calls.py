@@ -43,20 +43,13 @@ def wording(result: Compiled) -> list[str]:
         ("if os.fork():\n    os._exit(3)\ntime.sleep(60)", "ended its process with exit code 3"),
         ("sys.exit(0)", "failed: SystemExit: 0, line 5 of"),
         ("raise KeyboardInterrupt", "failed: KeyboardInterrupt"),
-        (
-            "return AppDef('x' * (1 << 25), [Role('a', '', entrypoint='e')])",
-            "app of more than 16 MiB",
-        ),
-        (
-            "for fd in range(3, 512):\n    try: os.write(fd, b'{}\\n')\n    except OSError: 0\nos._exit(0)",
-            "answered with something else than an app",
-        ),
-        (
-            "return AppDef('a', [Role('a', '', entrypoint='e', metadata={'x': sys})])",
-            "roles.a.metadata.x: want text, numbers, lists and mappings",
-        ),
+        ("return AppDef('x' * (1 << 25), [Role('a', '', entrypoint='e')])", "app of more than 16 MiB"),
+        ("for fd in range(3, 512):\n    try: os.write(fd, b'{}\\n')\n    except OSError: 0\nos._exit(0)",
+            "answered with something else than an app"),
+        ("return AppDef('a', [Role('a', '', entrypoint='e', metadata={'x': sys})])",
+            "roles.a.metadata.x: want text, numbers, lists and mappings"),
     ],
-)
+)  # fmt: skip
 def test_a_component_that_ends_its_process_is_an_error_at_its_place(folder: Path, body: str, message: str):
     [line] = wording(compiled(folder, body))
     assert line.startswith("job.launcher.yaml:3:12 invalid-value component `c.py:f`")

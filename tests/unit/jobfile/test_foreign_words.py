@@ -92,9 +92,7 @@ def test_a_word_of_another_tool_is_answered(tmp_path: Path, kind: str, name: str
 
 
 @pytest.mark.parametrize(("kind", "name", "word"), [row for row in ROWS if not row.values[2].reason])
-def test_the_field_that_an_answer_names_is_valid_in_its_place(
-    tmp_path: Path, kind: str, name: str, word: Word
-) -> None:
+def test_the_field_that_an_answer_names_is_valid_in_its_place(tmp_path, kind, name, word):
     fields = word.fields(word.example)
     assert fields
     if {"cfg", "scheduler"} & fields.keys():

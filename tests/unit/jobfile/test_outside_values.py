@@ -67,9 +67,7 @@ def test_a_wrong_value_points_at_the_definition_and_at_the_file(tmp_path, text, 
         ("n: {\n", "1:5 yaml-syntax", ""),
     ],
 )
-def test_a_mistake_in_a_file_of_values_is_shown_in_that_file(
-    tmp_path: Path, text: str, place: str, label: str
-) -> None:
+def test_a_mistake_in_a_file_of_values_is_shown_in_that_file(tmp_path, text, place, label):
     (tmp_path / "v.yaml").write_text(text)
     compiled = compile_text(tmp_path, USE, var_files=["v.yaml"])
     assert places(compiled)[:1] == [place]
@@ -125,10 +123,7 @@ def test_watched_files_are_hashed_and_outside_the_digest(tmp_path: Path) -> None
     (tmp_path / "data" / "a.csv").write_text("1")
     text = HEAD + ROLES + "lifecycle: {rerun_on: [{files: ['data/*.csv', 'more/**']}, every_apply]}\n"
     first = launch(tmp_path, text)
-    assert first.lifecycle.rerun_on == (
-        Trigger("files", ("data/*.csv", "more/**")),
-        Trigger("every_apply"),
-    )
+    assert first.lifecycle.rerun_on == (Trigger("files", ("data/*.csv", "more/**")), Trigger("every_apply"))
     assert first.trigger_digest
     (tmp_path / "data" / "a.csv").write_text("2")
     second = launch(tmp_path, text)

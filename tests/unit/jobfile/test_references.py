@@ -113,9 +113,7 @@ def test_without_a_repository_there_is_no_commit(tmp_path: Path, placeholders: b
     ]
 
 
-def test_git_references_are_errors_before_the_first_commit_and_off_every_branch(
-    repository: Path, tmp_path: Path
-) -> None:
+def test_git_references_are_errors_before_the_first_commit_and_off_every_branch(repository, tmp_path):
     git(repository, "checkout", "-q", "--detach")
     assert places(compile_text(repository, SHA)) == ["3:68 no-commit"]
     (tmp_path / "new").mkdir()

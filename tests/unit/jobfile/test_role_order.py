@@ -37,12 +37,7 @@ def test_the_document_holds_the_order_of_roles_only_where_it_is_set() -> None:
         SERVER + "  main: {entrypoint: m, depends_on: {server: started}, retry_delay: 1m}\n"
     )
     assert server == {"name": "server", "entrypoint": "s", "service": True, "ready": {"port": 80}}
-    assert main == {
-        "name": "main",
-        "entrypoint": "m",
-        "depends_on": {"server": "started"},
-        "retry_delay": 60,
-    }
+    assert main == {"name": "main", "entrypoint": "m", "depends_on": {"server": "started"}, "retry_delay": 60}
 
 
 def test_defaults_written_out_do_not_change_the_digest() -> None:

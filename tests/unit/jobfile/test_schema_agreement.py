@@ -148,9 +148,7 @@ def _rules(mutation: Mutation, found: str) -> set[str]:
     return rules
 
 
-def test_models_and_schema_agree_but_for_the_rules_beyond_the_schema(
-    verdicts: list[tuple[Mutation, bool, list[str]]],
-) -> None:
+def test_models_and_schema_agree_but_for_the_rules_beyond_the_schema(verdicts):
     assert len(verdicts) > 1500
     unexplained = [
         (mutation.path, mutation.what, valid, found)
@@ -171,17 +169,13 @@ def test_every_listed_rule_beyond_the_schema_occurs(verdicts: list[tuple[Mutatio
     assert beyond == {*BEYOND, "what variables stand for"}
 
 
-def test_many_mutations_are_accepted_and_many_are_refused(
-    verdicts: list[tuple[Mutation, bool, list[str]]],
-) -> None:
+def test_many_mutations_are_accepted_and_many_are_refused(verdicts):
     """Without many mutations of both kinds an agreement would mean little."""
     assert sum(1 for _, valid, found in verdicts if valid and not found) > 250
     assert sum(1 for _, valid, found in verdicts if not valid and found) > 600
 
 
-def test_the_schema_accepts_few_wrong_files(
-    verdicts: list[tuple[Mutation, bool, list[str]]], tmp_path: Path
-) -> None:
+def test_the_schema_accepts_few_wrong_files(verdicts, tmp_path):
     """Most of these would be right in another project: its launcher.toml has the variable, or the field."""
     alone = [mutation.value for mutation, valid, found in verdicts if valid and found]
     assert len(alone) <= len(verdicts) * 0.066
@@ -193,9 +187,7 @@ def test_the_schema_accepts_few_wrong_files(
     assert len(alone) <= len(verdicts) * 0.035
 
 
-def test_the_schema_accepts_each_file_that_is_right_in_a_project(
-    verdicts: list[tuple[Mutation, bool, list[str]]], tmp_path: Path
-) -> None:
+def test_the_schema_accepts_each_file_that_is_right_in_a_project(verdicts, tmp_path):
     judged = iter(verdicts)
     for good in _values(GOOD):
         _write_project_of(tmp_path, good, 1)

@@ -15,17 +15,7 @@ from ruamel.yaml import YAML
 from launcher.jobfile import render
 from launcher.specs import Launch, digest, document
 from tests.lanes import sampled
-from tests.unit.jobfile.folders import (
-    BASE,
-    BASE_TOML,
-    CHILD,
-    JOB,
-    ROLE,
-    compiled,
-    launches,
-    places,
-    write,
-)
+from tests.unit.jobfile.folders import BASE, BASE_TOML, CHILD, JOB, ROLE, compiled, launches, places, write
 from tests.unit.jobfile.words import git
 
 Job = Mapping[str, Any]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from launcher.specs import JobKey, digest, document
-from tests.corpus.test_messages import FOLDER, Case, read
+from tests.corpus.test_messages import FOLDER, read
 from tests.unit.jobfile.words import HEAD, compile_text, labels, launch, lines, places
 
 
@@ -23,9 +23,7 @@ MISTAKES = [case for _, case in read(FOLDER / "targets.txt") if case is not None
 
 
 @pytest.mark.parametrize("case", MISTAKES)
-def test_a_mistake_in_an_overlay_is_found_there_whatever_target_was_asked_for(
-    tmp_path: Path, case: Case
-) -> None:
+def test_a_mistake_in_an_overlay_is_found_there_whatever_target_was_asked_for(tmp_path, case):
     found = {
         target: places(compile_text(tmp_path, case.text, target=target)) for target in (None, "ok", "dev")
     }

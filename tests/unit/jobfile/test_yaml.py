@@ -31,37 +31,13 @@ def problems(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("no", "no"),
-        ("on", "on"),
-        ("yes", "yes"),
-        ("22:30", "22:30"),
-        ("2026-01-02", "2026-01-02"),
-        ("1_000", "1_000"),
-        ("0b11", "0b11"),
-        ("=", "="),
-        ("017", 17),
-        ("+5", 5),
-        ("-3", -3),
-        ("0o17", 15),
-        ("0x1F", 31),
-        ("-0x1F", "-0x1F"),
-        ("3.10", 3.1),
-        ("1e3", 1000.0),
-        (".5", 0.5),
-        ("1.", 1.0),
-        ("-.inf", -math.inf),
-        ("~", None),
-        ("", None),
-        ("Null", None),
-        ("True", True),
-        ("FALSE", False),
-        ("tRUE", "tRUE"),
-        (".", "."),
-        ("-", "-"),
-        ("1.2.3", "1.2.3"),
-        ("9" * 500, "9" * 500),
+        ("no", "no"), ("on", "on"), ("yes", "yes"), ("22:30", "22:30"), ("2026-01-02", "2026-01-02"),
+        ("1_000", "1_000"), ("0b11", "0b11"), ("=", "="), ("017", 17), ("+5", 5), ("-3", -3), ("0o17", 15),
+        ("0x1F", 31), ("-0x1F", "-0x1F"), ("3.10", 3.1), ("1e3", 1000.0), (".5", 0.5), ("1.", 1.0),
+        ("-.inf", -math.inf), ("~", None), ("", None), ("Null", None), ("True", True), ("FALSE", False),
+        ("tRUE", "tRUE"), (".", "."), ("-", "-"), ("1.2.3", "1.2.3"), ("9" * 500, "9" * 500),
     ],
-)
+)  # fmt: skip
 def test_plain_scalars_follow_the_core_schema(text: str, expected: object) -> None:
     found = resolve_plain(text)
     assert found == expected
@@ -74,23 +50,16 @@ def test_nan_is_read_as_a_float() -> None:
 
 def test_quotes_and_the_str_tag_make_text() -> None:
     assert value("a: \"1\"\nb: 'true'\nc: !!str 3.10\nd: !!seq [1]\ne: !!map {x: 1}\n") == {
-        "a": "1",
-        "b": "true",
-        "c": "3.10",
-        "d": [1],
-        "e": {"x": 1},
-    }
+        "a": "1", "b": "true", "c": "3.10", "d": [1], "e": {"x": 1},
+    }  # fmt: skip
 
 
 def test_anchors_and_merge_keys_are_resolved() -> None:
     text = "x: &a {k: 1, l: 2}\ny: &b {l: 3, m: 4}\nz:\n  l: 9\n  <<: [*a, *b]\nw: {<<: *a, k: 5}\nv: *a\n"
     assert value(text) == {
-        "x": {"k": 1, "l": 2},
-        "y": {"l": 3, "m": 4},
-        "z": {"l": 9, "k": 1, "m": 4},
-        "w": {"k": 5, "l": 2},
+        "x": {"k": 1, "l": 2}, "y": {"l": 3, "m": 4}, "z": {"l": 9, "k": 1, "m": 4}, "w": {"k": 5, "l": 2},
         "v": {"k": 1, "l": 2},
-    }
+    }  # fmt: skip
 
 
 def test_a_merged_value_is_placed_where_it_is_written() -> None:
@@ -114,9 +83,7 @@ def test_raw_text_of_a_number_is_without_its_anchor() -> None:
         ("a: &a {k: 1}\nb: {<<: [" + "*a, " * 9 + "]}\n", ["2:5 too-large"]),
     ],
 )
-def test_features_of_yaml_that_job_files_do_not_have_are_reported_at_their_place(
-    text: str, expected: list[str]
-) -> None:
+def test_features_of_yaml_that_job_files_do_not_have_are_reported_at_their_place(text, expected):
     assert [line.split(": ")[0] for line in problems(text)] == expected
 
 

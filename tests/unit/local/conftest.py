@@ -1,4 +1,4 @@
-"""The fixture that gives a test its supervisors."""
+"""The fixtures that give a test its supervisors."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,14 +25,6 @@ def supervise() -> Iterator[Supervise]:
     yield begin
     for each in made:
         each.destroy()
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> str:
-    """The folder of tickets of a machine."""
-    folder = tmp_path / "table"
-    folder.mkdir()
-    return str(folder)
 
 
 @pytest.fixture

@@ -140,12 +140,9 @@ class Driven:
             for k, argv in enumerate(argvs)
         ]
         return {
-            "name": name,
-            "max_retries": retries,
-            "retry_policy": policy,
-            "rules": dict(rules),
+            "name": name, "max_retries": retries, "retry_policy": policy, "rules": dict(rules),
             "replicas": replicas,
-        }
+        }  # fmt: skip
 
     def create(
         self,

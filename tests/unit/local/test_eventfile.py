@@ -1,4 +1,6 @@
-"""The folder of a local app: its state follows from its record and its lock, and reading changes nothing."""
+"""The record of a local app: the state that follows from it and from its lock, also for records of dead
+supervisors and of older versions; reading changes nothing.
+"""
 
 import fcntl
 import json
@@ -9,19 +11,13 @@ import pytest
 
 from launcher.errors import StateError
 from launcher.schedulers.appfolder import AppFolder
-from launcher.schedulers.local import appview
+from launcher.schedulers.local import appview, rundir
 from launcher.schedulers.local.appview import AppView, fold
+from tests.unit.local.driving import Driven
 
 START = {
-    "v": 1,
-    "e": "supervisor",
-    "t": 1,
-    "pid": 5,
-    "start": 6,
-    "boot": "b",
-    "handle": "h",
-    "attached": False,
-}
+    "v": 1, "e": "supervisor", "t": 1, "pid": 5, "start": 6, "boot": "b", "handle": "h", "attached": False,
+}  # fmt: skip
 
 
 def lines(*events: dict[str, object]) -> bytes:
@@ -99,3 +95,54 @@ def test_removing_follows_no_links_and_stops_at_nothing(tmp_path: Path) -> None:
     AppFolder(str(app)).remove()  # once is enough, twice does no harm
     assert os.listdir(tmp_path / "apps") == []
     assert (precious / "file").exists()
+
+
+GO = [event("starting"), spawn(0), spawn(1), event("started")]
+
+
+def created(max_retries: int = 0, policy: str = "APPLICATION", count: int = 2) -> list[dict[str, object]]:
+    return [START, event("created", roles=[["main", count]], retries=[[max_retries, policy]])]
+
+
+def left(*events: dict[str, object]) -> AppView:
+    """Return the view of an app whose supervisor died after these events."""
+    return fold(lines(*events), locked=False)
+
+
+def test_an_implied_end_has_the_time_of_the_last_event_and_the_code_that_decided_it() -> None:
+    view = left(*created(), *GO, end(0, 3), {**end(1), "t": 5_000_000_000})
+    assert (view.code, view.ended_at) == (3, 5.0)
+    assert left(*created(), *GO, end(0), end(1)).code == 0
+
+
+def test_a_recorded_end_is_not_an_abandoned_one() -> None:
+    ended = event("ended", state="failed", message="m", code=3)
+    assert not left(*created(), *GO, end(0, 3), end(1), ended).abandoned
+    assert not fold(lines(*created(), *GO, end(0), end(1)), locked=True).abandoned  # it may yet be recorded
+
+
+def test_an_app_whose_supervisor_is_killed_before_it_reads_the_cancel_is_cancelled(app: Driven) -> None:
+    app.start(app.role("main", ["sleep", "1000"]))
+    Path(rundir.cancel(app.app_dir)).write_text("interrupt bob\n")
+    app.kill()
+    assert (app.view.state, app.view.message, app.view.abandoned) == ("cancelled", "interrupted by bob", True)
+
+
+APPS = json.loads(Path(__file__).with_name("records_of_e8c8003.json").read_text())
+"""Records of real apps, and what version e8c8003 showed of each prefix; users and ids are replaced."""
+
+
+@pytest.mark.parametrize("name", sorted(APPS))
+def test_an_older_record_shows_the_same_app_at_each_of_its_events(name):
+    events, expected = APPS[name]["events"], APPS[name]["shown"]
+    for number, line in enumerate(expected, 1):
+        view = fold("".join(f"{each}\n" for each in events[:number]).encode(), locked=True)
+        shown = [[each.name, *view.shown(each), each.code] for each in view.replicas]
+        assert [view.state, view.message, view.code, view.num_restarts, *shown] == line, events[number - 1]
+
+
+def test_the_records_hold_every_kind_of_event_that_a_local_app_had():
+    kinds = {json.loads(line)["e"] for app in APPS.values() for line in app["events"]}
+    assert kinds >= {
+        "created", "waiting", "starting", "started", "spawn", "ready", "exit", "restart", "stopping", "ended",
+    }  # fmt: skip

@@ -78,14 +78,10 @@ def test_a_reused_pid_is_another_process(tmp_path: Path) -> None:
     assert start is not None
     record.append(
         {
-            "v": 1,
-            "e": "supervisor",
-            "pid": own,
-            "start": start,
-            "boot": pids.boot_id(),
+            "v": 1, "e": "supervisor", "pid": own, "start": start, "boot": pids.boot_id(),
             "handle": 'a://b/"pid":7,',
         }
-    )
+    )  # fmt: skip
     assert holder(str(tmp_path)) == ("supervisor", own, start)
     assert pids.open_pid(own, start + 1) is None
     Path(rundir.events(str(tmp_path))).unlink()
@@ -107,9 +103,7 @@ def test_the_recorded_state_is_read_whatever_the_message_says(tmp_path: Path, me
 
 
 @pytest.mark.parametrize("asked", ["withdrawn", "cancelled"])
-def test_an_app_that_a_client_ends_before_its_need_ends_as_asked(
-    supervise: Supervise, tmp_path: Path, asked: str
-) -> None:
+def test_an_app_that_a_client_ends_before_its_need_ends_as_asked(supervise, tmp_path, asked):
     """The supervisor sees the end of the need first, and no signal."""
     first, second, gate = supervise(), supervise(), tmp_path / "gate"
     first.start(first.role("main", sh(f"until [ -e {gate} ]; do sleep 0.02; done; exit 3")))

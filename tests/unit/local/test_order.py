@@ -31,8 +31,7 @@ def _needs(role: str, condition: str) -> dict[str, Any]:
 def test_a_program_that_an_earlier_role_makes_need_not_exist_before(app: Driven) -> None:
     make = "printf '#!/bin/sh\\necho made' >tool; chmod +x tool"
     view = app.run(
-        app.role("build", sh(make)),
-        app.role("main", ["./tool"], rules=_needs("build", "succeeded")),
+        app.role("build", sh(make)), app.role("main", ["./tool"], rules=_needs("build", "succeeded"))
     )
     assert (view.state, app.log()) == ("succeeded", "made\n")
 
@@ -82,11 +81,7 @@ def test_a_replica_that_is_not_ready_in_time_has_failed(app: Driven, probe: dict
 
 
 @pytest.mark.parametrize(
-    ("answer", "is_ready"),
-    [
-        ("302 Found", True),
-        pytest.param("503 Busy", False, marks=pytest.mark.slow),
-    ],
+    ("answer", "is_ready"), [("302 Found", True), pytest.param("503 Busy", False, marks=pytest.mark.slow)]
 )
 def test_http_is_ready_with_2xx_and_3xx(app: Driven, answer: str, is_ready: bool) -> None:
     port = free_port()

@@ -11,9 +11,7 @@ from tests.unit.local.driving import Driven, sh
 
 
 @pytest.mark.parametrize("message", [b"", b"\xff\xff\0\0half"], ids=["before", "within"])
-def test_a_client_that_hangs_up_before_or_within_its_create_ends_the_supervisor(
-    app: Driven, message: bytes
-) -> None:
+def test_a_client_that_hangs_up_before_or_within_its_create_ends_the_supervisor(app, message):
     app.socket.sendall(message)
     app.hang_up()
     assert app.exited() == 0

@@ -27,9 +27,7 @@ def test_all_apps_are_asked_to_stop_before_one_of_them_has_ended(supervise: Supe
     assert first.left() == second.left() == []
 
 
-def test_more_apps_than_are_watched_at_once_end_all_the_same(
-    supervise: Supervise, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_apps_than_are_watched_at_once_end_all_the_same(supervise, monkeypatch):
     monkeypatch.setattr(filewatch, "_MOST", 1)
     names = ["first", "second", "third"]
     apps = running(supervise, *names)
@@ -38,9 +36,7 @@ def test_more_apps_than_are_watched_at_once_end_all_the_same(
     assert [left for app in apps for left in app.left()] == []
 
 
-def test_an_app_that_cannot_be_stopped_keeps_no_other_from_its_end(
-    supervise: Supervise, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_app_that_cannot_be_stopped_keeps_no_other_from_its_end(supervise, monkeypatch):
     strange, own = running(supervise, "strange", "own")
     send = pids.send
 

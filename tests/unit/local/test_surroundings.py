@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-from pathlib import Path
 
 from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven, sh
@@ -23,9 +22,7 @@ def test_the_inherited_path_comes_behind_the_path_of_the_role(app: Driven) -> No
     assert app.log() == "/mine:/bin:/usr/bin\n"
 
 
-def test_executables_are_searched_in_the_path_of_the_role_relative_to_its_directory(
-    app: Driven, tmp_path: Path
-) -> None:
+def test_executables_are_searched_in_the_path_of_the_role_relative_to_its_directory(app, tmp_path):
     tool = tmp_path / "work" / "bin" / "tool"
     tool.parent.mkdir(parents=True)
     tool.write_text("#!/bin/sh\necho found by $(basename $PWD)\n")

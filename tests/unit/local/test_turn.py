@@ -141,9 +141,7 @@ def test_a_process_that_outlives_its_app_keeps_the_share(outliving, table, wante
 
 
 @pytest.mark.parametrize("wanted", ["a core"], indirect=True)
-def test_an_app_is_summoned_beside_processes_that_outlive_another_app(
-    outliving: tuple[Driven, int], table: str
-) -> None:
+def test_an_app_is_summoned_beside_processes_that_outlive_another_app(outliving, table):
     app, pid = outliving
     assert summon(table, ["app-1"])
     assert app.ended().state == "succeeded"
@@ -189,9 +187,7 @@ def test_an_app_enters_the_line_when_its_needs_have_succeeded(supervise, holder,
     assert app.ended().state == "succeeded"
 
 
-def test_the_time_limit_of_an_app_begins_with_its_start(
-    supervise: Supervise, holder: Driven, table: str
-) -> None:
+def test_the_time_limit_of_an_app_begins_with_its_start(supervise, holder, table):
     app = supervise()
     assert go(app, table, 2, timeout_s=1e-3, script="sleep 1000") == {"ok": "queued"}
     time.sleep(0.05)
@@ -200,9 +196,7 @@ def test_the_time_limit_of_an_app_begins_with_its_start(
     assert ended(app) == ("failed", "timed out after 0.001 s")
 
 
-def test_a_withdrawn_app_gives_up_its_place_also_where_its_supervisor_is_suspended(
-    supervise: Supervise, holder: Driven, table: str
-) -> None:
+def test_a_withdrawn_app_gives_up_its_place_also_where_its_supervisor_is_suspended(supervise, holder, table):
     app, behind = supervise(), supervise()
     assert go(app, table, 2) == {"ok": "queued"}
     assert go(behind, table, 3) == {"ok": "queued"}

@@ -110,14 +110,9 @@ def test_a_command_that_fails_or_takes_too_long_has_not_taken_the_outcome(comman
 
 
 WRONG = (
-    "ftp://example.com",
-    "https://",
-    "https://user:word@example.com",
-    "https://e.com/a b",
-    "env:",
-    "file:",
+    "ftp://example.com", "https://", "https://user:word@example.com", "https://e.com/a b", "env:", "file:",
     "",
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("text", WRONG)

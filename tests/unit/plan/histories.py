@@ -1,15 +1,8 @@
 """A notation for jobs, their attempts and the plan between them: one case of the planner in a few lines.
 
-    a retry repeats the edition that failed
-      prepare v2: 1 succeeded; 2 failed v2
-      train needs=prepare: 1 succeeded on=prepare.1
-      --retry-failed
-      r prepare #3/2: attempt 2 failed; asked for with --retry-failed
-      r train #2: needs_changed (prepare will run) · after prepare · on prepare.3/2
-
-A case is a sentence, jobs with their attempts, options, and a line for each step of the plan but for those
-that keep a success. A line may go on in deeper lines. `{a|b}` stands for several cases: the first takes every
-`a`, the second every `b`.
+`CASES` of `test_needs.py` has examples. A case is a sentence, jobs with their attempts, options, and a line
+for each step of the plan but for those that keep a success. A line may go on in deeper lines. `{a|b}` stands
+for several cases: the first takes every `a`, the second every `b`.
 
 - A job, or several that are alike: its name, `v2` for another document than `v1`, needs (`needs=a,b`,
   `order=c` with `rerun: never`), `off`, `every` and `csv=N` for its triggers, `inputs=N`, fields of a

@@ -104,9 +104,7 @@ def test_a_changed_file_is_held_and_named_with_both_digests() -> None:
         ({"project": "other"}, "it is approved for project default alone"),
     ],
 )
-def test_a_start_that_differs_in_any_part_is_refused_with_the_part_named(
-    fields: dict[str, Any], why: str
-) -> None:
+def test_a_start_that_differs_in_any_part_is_refused_with_the_part_named(fields, why):
     shown = job("train", workspace=WorkspaceRef(".", "ws1:1"))
     now = job("train", **{"workspace": WorkspaceRef(".", "ws1:1"), **fields})
     done = attempt(EVAL, "succeeded")

@@ -69,14 +69,8 @@ def plans(draw: st.DrawFn) -> Plan:
     for name in draw(st.sets(st.sampled_from(["a", "b", "c"]))):
         desired.append(draw(launches(name)))
         states: list[AttemptState] = [
-            "reserved",
-            "created",
-            "running",
-            "succeeded",
-            "failed",
-            "cancelled",
-            "lost",
-        ]
+            "reserved", "created", "running", "succeeded", "failed", "cancelled", "lost",
+        ]  # fmt: skip
         for number in range(1, draw(st.integers(1, 3))):
             ran = replace(draw(launches(name)), key=desired[-1].key) if draw(st.booleans()) else desired[-1]
             owner = draw(st.sampled_from(["", OWNER]))
@@ -118,18 +112,11 @@ def test_a_plan_obeys_its_schema(made: Plan) -> None:
 @cache
 def _rich() -> dict[str, Any]:
     train, old = (
-        job(
-            "train",
-            *("--lr", "5"),
-            env={"A": "1", "KEY": Secret("env:KEY")},
-            on_change="replace",
-            on_failed="rerun",
-            rerun_on=(Trigger("every_apply"), Trigger("files", ("data/*",))),
-            trigger_digest=combine({"data/*": "1"}),
-            workspace=WorkspaceRef(".", "ws1:sha256:0"),
-        ),
+        job("train", *("--lr", "5"), env={"A": "1", "KEY": Secret("env:KEY")}, on_change="replace",
+            on_failed="rerun", rerun_on=(Trigger("every_apply"), Trigger("files", ("data/*",))),
+            trigger_digest=combine({"data/*": "1"}), workspace=WorkspaceRef(".", "ws1:sha256:0")),
         job("train"),
-    )
+    )  # fmt: skip
     gone, taken = attempt(job("gone"), "running"), attempt(job("taken"), "running", origin="elsewhere")
     made = plan(
         [train, job("taken")],
@@ -225,11 +212,8 @@ def test_every_fault_is_reported_at_once_with_its_path() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "refusal"),
     [
-        (
-            ("jobs", 0, "launch", "document", "roles", 0, "args", 0),
-            "-x",
-            "launch.digest: does not match the document",
-        ),
+        (("jobs", 0, "launch", "document", "roles", 0, "args", 0), "-x",
+            "launch.digest: does not match the document"),
         (("jobs", 0, "launch", "document", "roles", 0, "num_replicas"), 1, "document: is not in normal form"),
         (("jobs", 0, "stops"), [], "plan_digest: does not match the jobs"),
         (("jobs", 0, "action"), "keep", "plan_digest: does not match the jobs"),
@@ -237,7 +221,7 @@ def test_every_fault_is_reported_at_once_with_its_path() -> None:
         (("created_at",), "2026-13-01T00:00:00Z", "created_at: no such time"),
         (("jobs", 0, "reasons"), [], "reasons: want at least one"),
     ],
-)
+)  # fmt: skip
 def test_a_plan_edited_by_hand_is_refused(path: tuple[Any, ...], value: Any, refusal: str) -> None:
     with pytest.raises(PlanFileError, match=refusal):
         decode(edited(path, value))

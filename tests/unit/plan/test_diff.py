@@ -124,27 +124,18 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "change"),
     [
-        (
-            {"env": {"HF_TOKEN": "abc1"}},
-            {"env": {"HF_TOKEN": "abc2"}},
-            "~ roles.trainer.env.HF_TOKEN: (value not shown)",
-        ),
+        ({"env": {"HF_TOKEN": "abc1"}}, {"env": {"HF_TOKEN": "abc2"}},
+            "~ roles.trainer.env.HF_TOKEN: (value not shown)"),
         ({}, {"env": {"apiKey": "abc1"}}, "+ roles.trainer.env.apiKey = (value not shown)"),
         ({"env": {"DB_PASSWORD": "abc1"}}, {}, "- roles.trainer.env.DB_PASSWORD = (value not shown)"),
-        (
-            {"args": ["x"]},
-            {"args": ["x", "--token=abc1"]},
-            '+ roles.trainer.args[1] = "--token=(value not shown)"',
-        ),
-        (
-            {"args": ["--token", "abc1"]},
-            {"args": ["--token", "abc2"]},
-            "~ roles.trainer.args[1]: (value not shown)",
-        ),
+        ({"args": ["x"]}, {"args": ["x", "--token=abc1"]},
+            '+ roles.trainer.args[1] = "--token=(value not shown)"'),
+        ({"args": ["--token", "abc1"]}, {"args": ["--token", "abc2"]},
+            "~ roles.trainer.args[1]: (value not shown)"),
         ({}, {"args": ["--token", "abc1"]}, '+ roles.trainer.args = ["--token", "(value not shown)"]'),
         ({}, {"metadata": {"auth": {"a": "abc1"}}}, "+ roles.trainer.metadata.auth = (value not shown)"),
     ],
-)
+)  # fmt: skip
 def test_literals_under_sensitive_names_are_not_shown(old: Any, new: Any, change: str) -> None:
     assert changes(old, new) == [change]
 
@@ -166,23 +157,14 @@ REFERENCE = {"secret": "env:API_KEY"}
     [
         ({}, {"env": {"API_KEY": REFERENCE}}, "+ roles.trainer.env.API_KEY = secret env:API_KEY"),
         ({"env": {"API_KEY": REFERENCE}}, {}, "- roles.trainer.env.API_KEY = secret env:API_KEY"),
-        (
-            {"env": {"API_KEY": "hunter2"}},
-            {"env": {"API_KEY": REFERENCE}},
-            "~ roles.trainer.env.API_KEY: (value not shown) → secret env:API_KEY",
-        ),
-        (
-            {"env": {"K": "env:API_KEY"}},
-            {"env": {"K": REFERENCE}},
-            '~ roles.trainer.env.K: "env:API_KEY" → secret env:API_KEY',
-        ),
-        (
-            {"env": {"K": REFERENCE}},
-            {"env": {"K": {"secret": "file:~/k"}}},
-            "~ roles.trainer.env.K: secret env:API_KEY → secret file:~/k",
-        ),
+        ({"env": {"API_KEY": "hunter2"}}, {"env": {"API_KEY": REFERENCE}},
+            "~ roles.trainer.env.API_KEY: (value not shown) → secret env:API_KEY"),
+        ({"env": {"K": "env:API_KEY"}}, {"env": {"K": REFERENCE}},
+            '~ roles.trainer.env.K: "env:API_KEY" → secret env:API_KEY'),
+        ({"env": {"K": REFERENCE}}, {"env": {"K": {"secret": "file:~/k"}}},
+            "~ roles.trainer.env.K: secret env:API_KEY → secret file:~/k"),
     ],
-)
+)  # fmt: skip
 def test_a_secret_is_shown_as_the_reference_that_it_is(old: Any, new: Any, line: str) -> None:
     assert changes(old, new) == [line]
 

@@ -63,14 +63,9 @@ def test_an_edited_plan_says_so_and_exits_with_4(old: bytes, new: bytes) -> None
 
 
 def test_a_plan_that_another_program_wrote_again_is_refused_as_edited() -> None:
-    for again in (
-        json.dumps(json.loads(TEXT)),
-        TEXT.replace(b"\n", b"\r\n"),
-        TEXT + b"\n",
-        b"\xef\xbb\xbf" + TEXT,
-    ):
-        code, message = code_of(again)
-        assert code == 4 or "is not a saved plan" in message  # a byte order mark: no JSON
+    marked = b"\xef\xbb\xbf" + TEXT
+    for again in (json.dumps(json.loads(TEXT)), TEXT.replace(b"\n", b"\r\n"), TEXT + b"\n", marked):
+        assert code_of(again)[0] == 4
 
 
 def test_a_plan_cut_short_is_refused() -> None:
@@ -120,17 +115,11 @@ def test_the_seal_is_checked_before_anything_else() -> None:
 @pytest.mark.parametrize(
     ("of_job", "here", "accepted"),
     [
-        (ORIGIN, ORIGIN, True),
-        ("/src", "/src", True),
-        ("/src/jobs", "/src", True),
-        ("/src", "/src/jobs", True),
-        ("/src", ORIGIN, False),
-        ("/src", "/elsewhere", False),
-        ("/src", "/src2", False),
-        ("/src/../etc", "/src", False),
-        (ORIGIN, "/src", False),
+        (ORIGIN, ORIGIN, True), ("/src", "/src", True), ("/src/jobs", "/src", True),
+        ("/src", "/src/jobs", True), ("/src", ORIGIN, False), ("/src", "/elsewhere", False),
+        ("/src", "/src2", False), ("/src/../etc", "/src", False), (ORIGIN, "/src", False),
     ],
-)
+)  # fmt: skip
 def test_an_origin_is_compared_and_never_followed(of_job: str, here: str, accepted: bool) -> None:
     saved = plan(job("train", origin=of_job))
     if accepted:

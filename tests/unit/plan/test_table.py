@@ -1,5 +1,7 @@
 """The action table: the plan for one job, by its latest attempt, its policies and the options of a plan."""
 
+from dataclasses import replace
+
 import pytest
 
 from launcher.errors import UsageError
@@ -300,3 +302,13 @@ def test_rerun_of_a_running_job_stops_its_attempt_and_needs_approval() -> None:
     ]
     assert made.steps[0].destructive
     assert not made.steps[0].consented
+
+
+TRAIN = job("train", "-v")
+
+
+def test_an_attempt_without_a_document_is_compared_by_digest() -> None:
+    bare = replace(attempt(TRAIN, "succeeded"), document={})
+    assert plan(TRAIN, bare).is_empty
+    made = plan(job("train", "-q"), bare)
+    assert "the document is not the one of attempt 1" in str(made)

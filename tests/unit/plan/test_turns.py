@@ -52,24 +52,15 @@ def planned(launches: Launch | list[Launch], *attempts: Attempt, room: Room = HE
         (sweep(2, cpu=64), "2 jobs ask for 128 cores of 2: 1 at a time, in this order"),
         (sweep(3, memMB=8192), "3 jobs ask for 24 GiB of memory of 16 GiB: 2 at a time, in this order"),
         (sweep(3, gpu=1), "3 jobs ask for 3 GPUs of 1: 1 at a time, in this order"),
-        (
-            [asking("a", cpu=2), asking("b", cpu=1)],
-            "2 jobs ask for 3 cores of 2: as many at a time as fit, in this order",
-        ),
-        (
-            sweep(9, matrix="sweep", max_parallel=4),
-            "9 jobs of sweep: 4 at a time, in this order",
-        ),
-        (
-            sweep(4, cpu=1, caps=Caps(cpu=1)),
-            "4 jobs ask for 4 cores of 1 of project default: 1 at a time, in this order",
-        ),
+        ([asking("a", cpu=2), asking("b", cpu=1)],
+            "2 jobs ask for 3 cores of 2: as many at a time as fit, in this order"),
+        (sweep(9, matrix="sweep", max_parallel=4), "9 jobs of sweep: 4 at a time, in this order"),
+        (sweep(4, cpu=1, caps=Caps(cpu=1)),
+            "4 jobs ask for 4 cores of 1 of project default: 1 at a time, in this order"),
         (sweep(4, caps=Caps(max_parallel=3)), "4 jobs of project default: 3 at a time, in this order"),
     ],
-)
-def test_jobs_that_together_ask_for_more_than_the_machine_has_take_turns(
-    jobs: list[Launch], output: str
-) -> None:
+)  # fmt: skip
+def test_jobs_that_together_ask_for_more_than_the_machine_has_take_turns(jobs, output):
     made = planned(jobs)
     assert made.turns == (output, ELSEWHERE)
     assert f"turns: {output}" in lines(made)
@@ -116,18 +107,13 @@ def test_jobs_of_an_engine_of_unknown_size_are_said_to_take_turns_there() -> Non
 @pytest.mark.parametrize(
     ("counted", "kind", "notes"),
     [
-        (
-            None,
-            "create",
-            ("the engine chooses the GPUs; LAUNCHER_GPUS says how many jobs may share in turn",),
-        ),
+        (None, "create",
+            ("the engine chooses the GPUs; LAUNCHER_GPUS says how many jobs may share in turn",)),
         (2, "hold", ()),
         (3, "create", ()),
     ],
-)
-def test_gpus_of_an_engine_count_where_they_are_given(
-    counted: int | None, kind: str, notes: tuple[str, ...]
-) -> None:
+)  # fmt: skip
+def test_gpus_of_an_engine_count_where_they_are_given(counted, kind, notes):
     jobs = [asking(gpu=3)]
     [step] = planned(jobs, room=at_engine(jobs, engine=Machine(2.0, 8192), engine_gpus=counted)).steps
     assert (step.kind, step.notes) == (kind, notes)
@@ -170,32 +156,29 @@ def test_jobs_with_room_for_all_take_no_turns(jobs: list[Launch]) -> None:
     assert planned(jobs).turns == ()
 
 
-@pytest.mark.parametrize(
-    ("asked", "note"),
-    [
-        ({"cpu": 64}, "asks for 64 cores of 2: runs alone"),
-        ({"cpu": 1, "memMB": 32768}, "asks for 32 GiB of memory of 16 GiB: runs alone"),
-        ({"cpu": 2, "caps": Caps(cpu=1)}, "asks for 2 cores of 1 of project default: runs alone"),
-    ],
-)
-def test_a_job_that_asks_for_more_than_the_machine_has_runs_alone(asked: dict[str, Any], note: str) -> None:
-    assert planned(asking(**asked)).steps[0].notes == (note,)
+NO_TURNS = replace(HERE, schedulers=frozenset(), supported=False)
+OF_APPLY = replace(HERE, limits=(Limit("apply 1", apps=2, label="this apply"),))
+MATRIX: dict[str, Any] = {"matrix": "sweep", "max_parallel": 2}
+NOTES: dict[str, tuple[Room, dict[str, Any], str]] = {
+    "more cores than the machine has: runs alone": (HERE, {"cpu": 64}, "asks for 64 cores of 2: runs alone"),
+    "more memory than the machine has: runs alone": (HERE, {"cpu": 1, "memMB": 32768},
+        "asks for 32 GiB of memory of 16 GiB: runs alone"),
+    "more cores than its project may use: runs alone": (HERE, {"cpu": 2, "caps": Caps(cpu=1)},
+        "asks for 2 cores of 1 of project default: runs alone"),
+    "a matrix with a limit on another engine: no effect": (HERE, {"scheduler": "elsewhere", **MATRIX},
+        "`max_parallel` has no effect: apps of elsewhere take no turns here"),
+    "a matrix with a limit here: an effect": (HERE, MATRIX, ""),
+    "a matrix with a limit on a system without turns: no note": (NO_TURNS, MATRIX, ""),
+    "an apply with a limit on another engine: no effect": (OF_APPLY, {"scheduler": "elsewhere"},
+        "--parallel has no effect: apps of elsewhere take no turns here"),
+}  # fmt: skip
 
 
-def test_the_limit_of_a_matrix_has_no_effect_on_another_engine() -> None:
-    [step] = planned(asking(scheduler="elsewhere", matrix="sweep", max_parallel=2)).steps
-    assert step.notes == ("`max_parallel` has no effect: apps of elsewhere take no turns here",)
-
-
-def test_the_limit_of_a_matrix_has_an_effect_on_local_jobs() -> None:
-    [step] = planned(asking(matrix="sweep", max_parallel=2)).steps
-    assert step.notes == ()
-
-
-def test_a_system_without_turns_has_no_note_on_the_limit_of_a_matrix() -> None:
-    room = replace(HERE, schedulers=frozenset(), supported=False)
-    [step] = planned(asking(matrix="sweep", max_parallel=2), room=room).steps
-    assert step.notes == ()
+@pytest.mark.parametrize("case", NOTES)
+def test_a_job_whose_turn_is_unlike_that_of_others_has_a_note(case: str) -> None:
+    room, asked, note = NOTES[case]
+    [step] = planned(asking(**asked), room=room).steps
+    assert step.notes == ((note,) if note else ())
 
 
 def test_jobs_whose_turns_are_in_another_order_than_the_plan_say_so() -> None:
@@ -204,18 +187,11 @@ def test_jobs_whose_turns_are_in_another_order_than_the_plan_say_so() -> None:
     assert made.turns[0] == "2 jobs ask for 4 cores of 2: 1 at a time, in the order of the file"
 
 
-def test_the_limit_of_an_apply_has_no_effect_on_another_engine() -> None:
-    room = replace(HERE, limits=(Limit("apply 1", apps=2, label="this apply"),))
-    [step] = planned(asking(scheduler="elsewhere"), room=room).steps
-    assert step.notes == ("--parallel has no effect: apps of elsewhere take no turns here",)
-
-
 def test_a_note_names_a_system_without_turns() -> None:
-    room = replace(HERE, schedulers=frozenset(), supported=False)
-    made = planned(sweep(3, cpu=2, gpu=9), room=room)
+    made = planned(sweep(3, cpu=2, gpu=9), room=NO_TURNS)
     assert made.turns == ("apps take turns on Linux only: here they all start at once",)
     assert made.counts()["create"] == 3
-    assert planned([asking()], attempt(asking(), "running"), room=room).turns == ()
+    assert planned([asking()], attempt(asking(), "running"), room=NO_TURNS).turns == ()
 
 
 NEVER = "asks for 2 GPUs, and this machine has 1"
@@ -241,9 +217,7 @@ def test_a_job_that_asks_for_more_gpus_than_there_are_is_held(before: tuple[str,
         (asking(cpu=99), None),
     ],
 )
-def test_the_cap_of_a_project_limits_local_jobs_and_not_jobs_of_other_engines(
-    launch: Launch, detail: str | None
-) -> None:
+def test_the_cap_of_a_project_limits_local_jobs_and_not_jobs_of_other_engines(launch, detail):
     [step] = planned(launch).steps
     assert step.kind == ("create" if detail is None else "hold")
     assert detail is None or step.reasons[0].detail == detail
@@ -258,9 +232,7 @@ def test_the_cap_of_a_project_limits_local_jobs_and_not_jobs_of_other_engines(
         (asking(cpu=4.5, scheduler="elsewhere"), "create"),
     ],
 )
-def test_a_job_whose_replica_asks_for_more_cores_than_its_engine_gives_is_held(
-    launch: Launch, kind: str
-) -> None:
+def test_a_job_whose_replica_asks_for_more_cores_than_its_engine_gives_is_held(launch, kind):
     [step] = planned(launch, room=replace(HERE, most_cores={"local_cwd": 4.0})).steps
     assert step.kind == kind
     output = "!   default/train: roles.trainer.resource.cpu = 4.5 is more than the 4 cores of its engine; "

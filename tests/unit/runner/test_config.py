@@ -99,12 +99,8 @@ LOCAL, ECHO = "[schedulers.local_cwd]", "utils.echo"
 WRONG = {
     config.component_defaults: [
         (f'[components."{ECHO}"]\nmesg = "x"\n', ":2:1:", f"`{ECHO}` has no argument `mesg`", "`msg`"),
-        (
-            f'components = {{"{ECHO}" = {{mesg = "x"}}}}\n',
-            ":1:1:",
-            f"`{ECHO}` has no argument `mesg`",
-            "`msg`",
-        ),
+        (f'components = {{"{ECHO}" = {{mesg = "x"}}}}\n', ":1:1:", f"`{ECHO}` has no argument `mesg`",
+            "`msg`"),
         ('\n[components."utils.ecko"]\nmsg = "x"\n', ":2:1:", "no component `utils.ecko`", f"`{ECHO}`"),
         (f'\n[component."{ECHO}"]\nmsg = "x"\n', ":2:1:", "`component` is not a field", "`components`"),
         ("[components]\nn = 1\n", ":2:1:", "`components.n` must be a table", "[components.n]"),
@@ -121,7 +117,7 @@ WRONG = {
         ('[cli.rum]\nscheduler = "local_dir"\n', ":1:1:", "`cli.rum` is no table", "`run`"),
         ('[cli.run]\nsheduler = "local_dir"\n', ":2:1:", "`cli.run` has no `sheduler`", "`scheduler`"),
     ],
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("read", "row"), [(read, row) for read, rows in WRONG.items() for row in rows])

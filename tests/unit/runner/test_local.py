@@ -124,9 +124,7 @@ def test_an_app_does_not_end_with_a_fork_of_the_process_that_runs_it():
 
 
 @pytest.mark.slow
-def test_leaving_the_runner_cancels_an_attached_app_whose_supervisor_is_suspended(
-    tmp_path: Path, launcher_home: Path
-):
+def test_leaving_the_runner_cancels_an_attached_app_whose_supervisor_is_suspended(tmp_path, launcher_home):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     with get_runner() as runner:

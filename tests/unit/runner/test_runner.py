@@ -79,9 +79,7 @@ def test_an_unknown_scheduler_is_an_error_with_the_nearest_name(runner: Runner):
         runner.status("memroy://session/demo-0")
 
 
-def test_leaving_the_context_closes_every_scheduler_once_and_lets_errors_through(
-    runner: Runner, engines: list[MemoryScheduler]
-):
+def test_leaving_the_context_closes_every_scheduler_once_and_lets_errors_through(runner, engines):
     runner.run(app(), "memory")
     runner.run(app(), "other")
     with pytest.raises(ZeroDivisionError), runner:
@@ -258,9 +256,7 @@ def test_progress_of_images_is_passed_on(runner: Runner, engines: list[MemorySch
     assert events == [("id", "pulling", {})]
 
 
-def test_wait_returns_the_final_status_or_the_present_one_at_its_timeout(
-    runner: Runner, engines: list[MemoryScheduler]
-):
+def test_wait_returns_the_final_status_or_the_present_one_at_its_timeout(runner, engines):
     handle = runner.run(app(), "memory")
     assert not runner.wait(handle, timeout_s=0.05).is_terminal()
     engines[0].apps["demo-0"].state = AppState.SUCCEEDED
@@ -303,9 +299,7 @@ def test_wrong_arguments_of_log_lines_are_refused_at_the_call(runner: Runner):
 # Lists and options
 
 
-def test_list_returns_the_handle_of_each_app_as_the_scheduler_knows_it(
-    runner: Runner, engines: list[MemoryScheduler]
-):
+def test_list_returns_the_handle_of_each_app_as_the_scheduler_knows_it(runner, engines):
     handle = runner.run(app(), "memory")
     assert [listed.app_handle for listed in runner.list("memory")] == [handle]
     known = ListAppResponse("train-1-x", AppState.RUNNING, "memory://vision/train-1-x")

@@ -193,9 +193,7 @@ def test_local_cwd_runs_in_the_folder_itself(project: Path, form: Any) -> None:
         assert list(runner.log_lines(handle, "main")) == [f"{project}\n", "print(1)"]
 
 
-def test_local_schedulers_refuse_the_workspaces_in_which_an_app_cannot_run(
-    project: Path, tmp_path: Path
-) -> None:
+def test_local_schedulers_refuse_the_workspaces_in_which_an_app_cannot_run(project, tmp_path):
     several = Workspace({str(project): "", str(tmp_path / "lib"): "lib"})
     in_folder = AppDef("demo", [Role("main", str(project), entrypoint="true")])
     with get_runner() as runner:

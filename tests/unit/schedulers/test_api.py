@@ -122,10 +122,7 @@ def test_chunks_come_from_records_where_a_scheduler_has_nothing_faster() -> None
     replicas = [("r", 0), ("r", 1)]
     whole = [("r", 0, b"a\nb"), ("r", 0, b"0\n"), ("r", 1, b"a\nb"), ("r", 1, b"1\n")]
     assert list(Keeping().chunks(replicas, logs.LogPart())) == whole
-    assert list(Keeping().chunks(replicas, logs.LogPart(tail=1))) == [
-        ("r", 0, b"b0\n"),
-        ("r", 1, b"b1\n"),
-    ]
+    assert list(Keeping().chunks(replicas, logs.LogPart(tail=1))) == [("r", 0, b"b0\n"), ("r", 1, b"b1\n")]
 
 
 def test_generic_parameters_of_either_generation_are_taken() -> None:

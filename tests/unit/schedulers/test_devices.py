@@ -1,11 +1,11 @@
-"""Special devices become mounts of this host's device files; a kind of GPU is compared with the host's."""
+"""Values that a machine or a scheduler lacks: special devices, kinds of GPUs, unsupported fields."""
 
-import os
+from typing import Any
 
 import pytest
 
 from launcher.schedulers import get_scheduler
-from launcher.schedulers.checks import gpu_type_notes, is_gpu_of_type
+from launcher.schedulers.checks import check_supported, gpu_type_notes, is_gpu_of_type, unsupported
 from launcher.schedulers.devices import get_device_mounts
 from launcher.specs import AppDef, DeviceMount, Resource, Role, named_resources
 
@@ -43,14 +43,10 @@ def test_a_kind_may_join_the_words_of_a_name():
     assert is_gpu_of_type("NVIDIA GeForce RTX 4090", "4090")
 
 
-@pytest.fixture
-def driver(tmp_path, monkeypatch):
-    """A driver of two GPUs: an A100 and a T4."""
-    tool = tmp_path / "nvidia-smi"
-    names = "GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-1)\nGPU 1: Tesla T4 (UUID: GPU-2)"
-    tool.write_text(f"#!/bin/sh\necho '{names}'\n")
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+@pytest.fixture(autouse=True)
+def two_kinds(gpu_driver):
+    """The machine has two GPUs: an A100 and a T4."""
+    gpu_driver("NVIDIA A100-SXM4-80GB", "Tesla T4")
 
 
 def notes(kind: str, *, is_here: bool = True) -> list[str]:
@@ -58,7 +54,6 @@ def notes(kind: str, *, is_here: bool = True) -> list[str]:
     return [*gpu_type_notes(AppDef("app", [Role("main", "", resource=resource)]), "mine", is_here=is_here)]
 
 
-@pytest.mark.usefixtures("driver")
 def test_a_gpu_of_another_kind_is_noted_with_the_kinds_of_the_machine():
     assert notes("") == []
     assert notes("t4") == [
@@ -67,13 +62,11 @@ def test_a_gpu_of_another_kind_is_noted_with_the_kinds_of_the_machine():
     ]
 
 
-@pytest.mark.usefixtures("driver")
 def test_the_kind_of_a_gpu_is_not_checked_where_the_gpus_are_unknown():
     unknown = "role `main`: mine does not look at gpu_type `t4`: the GPUs of its machine are unknown"
     assert notes("t4", is_here=False) == [unknown]
 
 
-@pytest.mark.usefixtures("driver")
 @pytest.mark.parametrize("scheduler", ["local_cwd", "local_docker"])
 def test_the_dry_run_notes_a_gpu_of_another_kind(scheduler, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", "unix:///var/run/docker.sock")
@@ -81,3 +74,23 @@ def test_the_dry_run_notes_a_gpu_of_another_kind(scheduler, monkeypatch):
     app = AppDef("app", [Role("main", "busybox:1.37", entrypoint="true", resource=resource)])
     made = get_scheduler(scheduler, "session").submit_dryrun(app, {}).request.notes
     assert [note for note in made if f"Tesla T4; {scheduler} takes any of them" in note]
+
+
+@pytest.mark.parametrize("supports", [None, (), {"service"}])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"retry_delay": 0, "service": False, "ready": None, "depends_on": {}},
+        {"retry_delay": 0.0, "service": None, "depends_on": None},
+    ],
+)
+def test_a_scheduler_that_declares_nothing_takes_default_values(supports: Any, fields: Any) -> None:
+    app = AppDef("a", [Role("main", "", entrypoint="true", **fields)])
+    check_supported(app, supports, "mine")
+
+
+@pytest.mark.parametrize("supports", [None, ()])
+def test_a_value_that_a_scheduler_does_not_support_is_refused(supports: Any) -> None:
+    app = AppDef("a", [Role("main", "", entrypoint="true", retry_delay=1)])
+    assert [problem.path[-1] for problem in unsupported(app, supports, "mine")] == ["retry_delay"]

@@ -61,9 +61,7 @@ class Fetched(ImageProvider):
         return None
 
 
-def test_a_custom_image_provider_decides_where_roles_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_custom_image_provider_decides_where_roles_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     given = app(image="train")
     before = deepcopy(given)

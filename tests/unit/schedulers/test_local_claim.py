@@ -17,14 +17,9 @@ from launcher.schedulers.registry import open_store
 from launcher.state.records import AppRecord
 
 RECORD = {
-    "key": None,
-    "name": "n",
-    "session": "s",
-    "app_id": "a-1",
-    "scheduler": "local_cwd",
-    "digest": "d",
+    "key": None, "name": "n", "session": "s", "app_id": "a-1", "scheduler": "local_cwd", "digest": "d",
     "created_at": 1.0,
-}
+}  # fmt: skip
 
 
 def take(**changes: object) -> Claim:

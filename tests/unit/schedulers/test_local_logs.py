@@ -155,8 +155,6 @@ def test_a_log_that_was_emptied_by_hand_can_be_read(tmp_path: Path) -> None:
     with (tmp_path / "r" / "index").open("ab") as index:
         index.write((0).to_bytes(8, "little") + (20 * SECOND << 2).to_bytes(8, "little"))
     (tmp_path / "r" / "combined.log").write_bytes(b"new\n")
-    assert between(folder, "combined") == b"new\n"
-    for stream in ("stdout", "stderr"):
-        assert between(folder, stream) in (b"new\n", b"")
-        between(folder, stream, 3, 5)
+    for stream, left in {"combined": b"new\n", "stdout": b"new\n", "stderr": b""}.items():
+        assert (between(folder, stream), between(folder, stream, 3, 5)) == (left, b"")
     assert b"".join(record.data for record in RecordReader(folder).read()) == b"new\n"

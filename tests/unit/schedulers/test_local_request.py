@@ -18,15 +18,7 @@ from launcher.schedulers.local.request import (
     build_request,
     without_gpus,
 )
-from launcher.specs import (
-    AppDef,
-    BindMount,
-    InvalidRunConfigException,
-    Resource,
-    Role,
-    Secret,
-    macros,
-)
+from launcher.specs import AppDef, BindMount, InvalidRunConfigException, Resource, Role, Secret, macros
 
 APPS = "/state/apps"
 
@@ -107,14 +99,8 @@ def test_the_cwd_option_says_where_replicas_run() -> None:
 
 def test_macros_are_filled_in_per_replica() -> None:
     args = [
-        macros.app_id,
-        "$<app_id>",
-        macros.replica_id,
-        "$<role>",
-        "$<num_replicas>",
-        macros.img_root,
-        "$HOME",
-    ]
+        macros.app_id, "$<app_id>", macros.replica_id, "$<role>", "$<num_replicas>", macros.img_root, "$HOME",
+    ]  # fmt: skip
     request = request_of(role(args=args, env={"ID": macros.replica_id}, num_replicas=2))
     assert request.role_params["r"][1].args == ["true", "a-1", "a-1", "1", "r", "2", "/work", "$HOME"]
     assert request.role_params["r"][1].env["ID"] == "1"

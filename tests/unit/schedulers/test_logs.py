@@ -44,37 +44,12 @@ def test_text_lines_are_whole_lines_of_text(chunks: list[bytes]) -> None:
 
 
 PLAIN = [
-    "",
-    "b",
-    "^b",
-    "b$",
-    "a|b",
-    "(ab)+c",
-    ".*b",
-    "a.c",
-    "[bc]a",
-    r"a\.b",
-    "^$",
-    "a*",
-    "b.?",
-    "(a|b)$",
+    "", "b", "^b", "b$", "a|b", "(ab)+c", ".*b", "a.c", "[bc]a", r"a\.b", "^$", "a*", "b.?", "(a|b)$",
     "^a.*c$",
-]
+]  # fmt: skip
 WITH_CARE = [
-    "(?i)B",
-    r"\s",
-    "[^a]",
-    "é",
-    "é?",
-    r"b\Z",
-    r"\Ab",
-    "a{2}",
-    "a(?=b)",
-    "b(?!c)",
-    r"\bb",
-    r"\x00",
-    "a++",
-]
+    "(?i)B", r"\s", "[^a]", "é", "é?", r"b\Z", r"\Ab", "a{2}", "a(?=b)", "b(?!c)", r"\bb", r"\x00", "a++",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("regex", sampled(PLAIN + WITH_CARE, PLAIN[0], *WITH_CARE[::4]))

@@ -95,17 +95,10 @@ class Login:
             "op": "reserve",
             "app_id": app_id,
             "record": record(app_id, digest),
-            "owner": {
-                "host": "h",
-                "boot": "b",
-                "pid": 1,
-                "start": 1,
-                "user": "u",
-                "home": "/",
-                "nonce": nonce,
-            },
+            "owner": {"host": "h", "boot": "b", "pid": 1, "start": 1, "user": "u", "home": "/",
+                "nonce": nonce},
             "dead": list(dead),
-        }
+        }  # fmt: skip
 
     def creation(self, app_id: str, nonce: str, work: str = "", **fields: Any) -> dict[str, Any]:
         script = SCRIPT.format(folder=self.folder(app_id), app_id=app_id, runs=self.runs, work=work)

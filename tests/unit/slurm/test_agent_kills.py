@@ -230,11 +230,7 @@ assert not left, left
     clients = [
         subprocess.Popen(
             [
-                sys.executable,
-                "-c",
-                code,
-                f"n{k}",
-                str(20 + 17 * k if k % 2 else 0),
+                sys.executable, "-c", code, f"n{k}", str(20 + 17 * k if k % 2 else 0),
                 "one" if k < 5 else "two",
             ],
             cwd=ROOT,
@@ -242,7 +238,7 @@ assert not left, left
             text=True,
         )
         for k in range(8)
-    ]
+    ]  # fmt: skip
     output = [client.communicate(timeout=120)[1] for client in clients]
     codes = [client.returncode for client in clients]
     assert set(codes) <= {0, -signal.SIGKILL}, output

@@ -17,7 +17,7 @@ from tests.unit.slurm.agents import Login, commands, replace_sleep
 
 @pytest.fixture
 def login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Login:
-    monkeypatch.setenv("PATH", "/nonexistent")  # a call of Slurm would be an error
+    monkeypatch.setenv("PATH", str(tmp_path / "missing"))  # a call of Slurm would be an error
     return Login(tmp_path)
 
 

@@ -21,22 +21,16 @@ ARRAYS = {
     "the same jobs": (["7 8_2", "8_2 7"], [("afterok:7:8_2", {0: 0, 1: 1})]),
     "a task each": (["7_3", "7_0", "7_5"], [("aftercorr:7", {0: 1, 3: 0, 5: 2})]),
     "a task each, and all for a further job": (["4 7_0", "4 7_1"], [("afterok:4,aftercorr:7", {0: 0, 1: 1})]),
-    "more tasks of an array than Slurm compares": (
-        FIVE,
-        [("aftercorr:7", {0: 0, 1: 1}), ("aftercorr:7", {2: 2, 3: 3}), ("aftercorr:7", {4: 4})],
-    ),
-    "tasks of several arrays": (
-        ["7_0", "8_0", "7_1", "8_1"],
-        [("aftercorr:7", {0: 0, 1: 2}), ("afterok:8_0", {2: 1}), ("afterok:8_1", {3: 3})],
-    ),
-    "several apps for one task": (
-        ["7_0", "7_0", "7_1", "7_1"],
-        [("afterok:7_0", {0: 0, 1: 1}), ("afterok:7_1", {2: 2, 3: 3})],
-    ),
+    "more tasks of an array than Slurm compares": (FIVE,
+        [("aftercorr:7", {0: 0, 1: 1}), ("aftercorr:7", {2: 2, 3: 3}), ("aftercorr:7", {4: 4})]),
+    "tasks of several arrays": (["7_0", "8_0", "7_1", "8_1"],
+        [("aftercorr:7", {0: 0, 1: 2}), ("afterok:8_0", {2: 1}), ("afterok:8_1", {3: 3})]),
+    "several apps for one task": (["7_0", "7_0", "7_1", "7_1"],
+        [("afterok:7_0", {0: 0, 1: 1}), ("afterok:7_1", {2: 2, 3: 3})]),
     "a need that has succeeded by now": (["7_0", "", "7_2"], [("aftercorr:7", {0: 0, 2: 2}), ("", {1: 1})]),
     "an app without a task": (["7_0", None, "7_2"], [("aftercorr:7", {0: 0, 2: 2})]),
     "no task at all": ([None, None], []),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("waits", ARRAYS)

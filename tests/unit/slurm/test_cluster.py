@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Iterator
 
 import pytest
 
@@ -15,7 +16,7 @@ from launcher.errors import SchedulerError, StateError
 from launcher.schedulers.packing import unpack
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.cluster import Cluster
-from launcher.schedulers.slurm.ssh import Ssh
+from launcher.schedulers.slurm.ssh import Ssh, _between
 from launcher.state.records import AppRecord
 from launcher.workspace.archive import archive
 
@@ -83,22 +84,13 @@ def test_the_agent_needs_only_the_python_of_the_login_node(there, tmp_path, vers
     reservation = {"op": "reserve", "app_id": "a-1", "record": {}, "owner": {"nonce": "n1"}}
     unknown = {"op": "cancel", "app_id": "b-1"}
     ops = [
-        reservation,
-        {"op": "start", **about},
-        {"op": "events", **about},
-        {"op": "abort", **about},
-        unknown,
-    ]
+        reservation, {"op": "start", **about}, {"op": "events", **about}, {"op": "abort", **about}, unknown,
+    ]  # fmt: skip
     ops += [{"op": "remove", **about}, {"op": "wait", "app_ids": [], "seconds": 0}]
     found = Cluster(("login1", "~")).call(*ops, {"op": "observe", "app_ids": None}, {"op": "outputs"})
     assert found[0] == {"resumed": False}
     assert found[1]["message"] == "a-1 has not been created"
-    assert found[2:6] == [
-        {"events": []},
-        {"removed": True},
-        {"is": "unknown"},
-        {"removed": False},
-    ]
+    assert found[2:6] == [{"events": []}, {"removed": True}, {"is": "unknown"}, {"removed": False}]
     assert found[6:] == [
         {"apps": {}, "missing": [], "queue": found[6]["queue"]},
         {"apps": {}, "queued": []},
@@ -381,3 +373,32 @@ def test_a_state_folder_that_cannot_be_written_is_reported(launcher_home):
     launcher_home.write_text("a file")
     with pytest.raises(StateError):
         known.remember([row("sim-x")], ("", "/b"))
+
+
+MARK = b"abcabd"
+
+
+def taken(pieces: list[bytes]) -> tuple[bytes, bool]:
+    found: list[bytes] = []
+
+    def run() -> Iterator[bool]:
+        yield (yield from _between(MARK, pieces))
+
+    for each in run():
+        if isinstance(each, bool):
+            return b"".join(found), each
+        found.append(each)
+    raise AssertionError("it returned nothing")
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 6, 7, 100])
+@pytest.mark.parametrize("inside", [b"", b"x", b"abcab", b"abcabcab", b"a tar archive\0" * 20])
+def test_the_bytes_between_two_marks_arrive_whole(inside: bytes, size: int) -> None:
+    text = b"welcome" + MARK + inside + MARK + b"\ngood bye"
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    assert taken(pieces) == (inside, True)
+
+
+def test_an_output_that_was_cut_off_is_not_whole() -> None:
+    assert taken([b"welcome" + MARK + b"half of"])[1] is False
+    assert taken([b"welcome"]) == (b"", False)

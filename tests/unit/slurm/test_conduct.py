@@ -160,13 +160,10 @@ LIMIT = "JobState=COMPLETING Reason=TimeLimit TimeLimit=02:00:00"
 ONCE = '[ -e "$0.asked" ] || { touch "$0.asked"; exit 1; }'
 JOB_ENDS = {
     "for another reason": ("", f"{OURS} JobState=COMPLETING Reason=None", "cancelled: cancelled"),
-    "and its id names another one": (
-        "",
-        f"{OURS.replace('/app/', '/other/')} {LIMIT}",
-        "cancelled: cancelled",
-    ),
+    "and its id names another one": ("", f"{OURS.replace('/app/', '/other/')} {LIMIT}",
+        "cancelled: cancelled"),
     "at its limit, as it says when asked again": (ONCE, f"{OURS} {LIMIT}", "failed: timed out after 2 h"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.slow

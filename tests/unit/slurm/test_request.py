@@ -234,13 +234,8 @@ def test_the_macros_of_a_replica_are_filled_in():
     args = ["$<app_id>", "$<role>-$<replica_id>/$<num_replicas>", "$<img_root>", "${rank0_env}", "$$<app_id>"]
     request = request_of(role(args=args, num_replicas=2))
     assert the_one(request, k=1)["argv"] == [
-        "true",
-        "a-1-x",
-        "r-1/2",
-        "\x01dir\x01/workspace",
-        "LAUNCHER_RANK0_HOST",
-        "$<app_id>",
-    ]
+        "true", "a-1-x", "r-1/2", "\x01dir\x01/workspace", "LAUNCHER_RANK0_HOST", "$<app_id>",
+    ]  # fmt: skip
     assert the_one(request_of(role(args=["$<img_root>"]), workdir="/w"))["argv"][1] == "/w"
 
 

@@ -54,12 +54,7 @@ LATE, EARLY = role("late", depends_on={"early": "started"}), role("early", args=
         ([sized(gpu=0.5)], {}, "roles.r.resource.gpu", "want a whole number"),
         ([role(args=["a\x01b"])], {}, "roles.r.args.0", "U+0001"),
         ([role(env={"A": "\x01dir\x01"})], {}, "roles.r.env.A", "U+0001"),
-        (
-            [SERVER, BETWEEN, CLIENT],
-            {},
-            "roles.server.args.0",
-            "role `client` starts after `server`",
-        ),
+        ([SERVER, BETWEEN, CLIENT], {}, "roles.server.args.0", "role `client` starts after `server`"),
         ([LATE, EARLY], {}, "roles.early.args.0", "role `late` starts after `early`"),
         ([role(num_replicas=2)], {"nodes": 3}, "cfg.nodes", "want 2 or fewer"),
         (
@@ -196,10 +191,7 @@ def test_a_plain_app_has_no_note():
             [role(mounts=[BindMount("/data", "/data")])],
             ["role `r`: mounts are not made by slurm; the paths of its nodes are used"],
         ),
-        (
-            [FIRST, SECOND],
-            ["role `a`: no LAUNCHER_HOST_B, for it may start before that host is known"],
-        ),
+        ([FIRST, SECOND], ["role `a`: no LAUNCHER_HOST_B, for it may start before that host is known"]),
         (
             [SECOND, FIRST],
             [

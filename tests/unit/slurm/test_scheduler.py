@@ -222,10 +222,7 @@ def test_broken_slurm_commands_here_do_not_affect_apps_of_other_clusters(cluster
     assert [app.app_id for app in SlurmApps(clusters).records()] == ["train-1-x"]
     assert clusters.find("from-elsewhere-1-x") is None
     known.remember([AppRecord("slurm", "p", "here-1-x", name="n", created_at=1.0)], here.place)
-    for ask in (
-        lambda: SlurmApps(clusters).records(),
-        lambda: clusters.find("from-elsewhere-1-x"),
-    ):
+    for ask in (lambda: SlurmApps(clusters).records(), lambda: clusters.find("from-elsewhere-1-x")):
         with pytest.raises(SchedulerError, match="no controller"):
             ask()
 

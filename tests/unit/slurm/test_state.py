@@ -331,19 +331,15 @@ def held(text: str, events: str, **fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("found", "replicas"),
     [
-        (
-            held("started; RUNNING", "go; a/0; a/1; a/0=3"),
-            "failed 3, running None, pending None waiting for a (ready)",
-        ),
-        (
-            held("started; PENDING", "go; a/0; a/1"),
-            "pending None, pending None, pending None waiting for a (ready)",
-        ),
+        (held("started; RUNNING", "go; a/0; a/1; a/0=3"),
+            "failed 3, running None, pending None waiting for a (ready)"),
+        (held("started; PENDING", "go; a/0; a/1"),
+            "pending None, pending None, pending None waiting for a (ready)"),
         (of("PENDING"), "pending None, pending None, pending None"),
         (of("gone"), "lost None, lost None, lost None"),
         (of("cancelled"), "cancelled None cancelled, cancelled None cancelled, cancelled None cancelled"),
     ],
-)
+)  # fmt: skip
 def test_replicas_have_the_state_that_follows_from_the_events_and_the_state_of_their_app(found, replicas):
     made = whole_app(found).record.replicas
     assert ", ".join(f"{each.state} {each.exit_code} {each.message}".rstrip() for each in made) == replicas
@@ -368,13 +364,8 @@ def test_the_ends_that_wrappers_recorded_count_where_no_conductor_did():
 
 
 STOPPING = {
-    "e": "stopping",
-    "why": "peer",
-    "by": "a/1",
-    "state": "failed",
-    "message": "a/1 failed",
-    "code": 3,
-}
+    "e": "stopping", "why": "peer", "by": "a/1", "state": "failed", "message": "a/1 failed", "code": 3,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(

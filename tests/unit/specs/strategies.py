@@ -65,12 +65,9 @@ CFG = st.dictionaries(NAME, OPTION, max_size=2)
 def launch_of(app: AppDef, **fields: object) -> Launch:
     """Return a launch of `app` with unremarkable values in the fields that are not given."""
     given = {
-        "key": JobKey("p", "default", "j"),
-        "scheduler": "local_cwd",
-        "root": "/r",
-        "file": "f",
+        "key": JobKey("p", "default", "j"), "scheduler": "local_cwd", "root": "/r", "file": "f",
         "origin": "o",
-    }
+    }  # fmt: skip
     return Launch(app=app, **{**given, **fields})
 
 

@@ -3,18 +3,7 @@
 from copy import deepcopy
 from dataclasses import fields
 
-from launcher.specs import (
-    ALL,
-    MISSING,
-    NONE,
-    NULL_RESOURCE,
-    AppDef,
-    CfgVal,
-    GiB,
-    Resource,
-    RetryPolicy,
-    Role,
-)
+from launcher.specs import ALL, MISSING, NONE, NULL_RESOURCE, AppDef, CfgVal, GiB, Resource, RetryPolicy, Role
 
 
 def test_constants_of_specs_have_the_established_values():

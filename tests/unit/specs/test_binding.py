@@ -167,14 +167,10 @@ def test_options_are_bound_to_the_folder_the_workspace_and_the_timeout_of_a_job(
 @pytest.mark.parametrize(
     ("given", "absolute"),
     [
-        ("sub", "/w/sub"),
-        (".", "/w"),
-        ("../x", "/x"),
-        ("/abs", "/abs"),
-        ("$<job.dir>/y", "/w/y"),
+        ("sub", "/w/sub"), (".", "/w"), ("../x", "/x"), ("/abs", "/abs"), ("$<job.dir>/y", "/w/y"),
         ("~/z", "/h/z"),
     ],
-)
+)  # fmt: skip
 def test_folders_and_workspaces_are_relative_to_the_job_file(given, absolute):
     for option in ("cwd", "log_dir"):
         assert bound_options({option: given}) == {"cwd": "/w", option: absolute}

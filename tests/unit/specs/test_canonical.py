@@ -80,12 +80,8 @@ def test_a_document_of_a_full_launch_has_every_field():
                 "max_retries": 3,
                 "retry_policy": "REPLICA",
                 "resource": {
-                    "cpu_millis": 500,
-                    "gpu": 0,
-                    "memory_bytes": 4096 * 2**20,
-                    "capabilities": {"c": "x"},
-                    "devices": {"d": 1},
-                    "tags": {"t": 1},
+                    "cpu_millis": 500, "gpu": 0, "memory_bytes": 4096 * 2**20, "capabilities": {"c": "x"},
+                    "devices": {"d": 1}, "tags": {"t": 1},
                 },
                 "port_map": {"tcp": 29500},
                 "metadata": {"k": [1, {"x": None}]},
@@ -97,7 +93,7 @@ def test_a_document_of_a_full_launch_has_every_field():
                 ],
             }
         ],
-    }
+    }  # fmt: skip
 
 
 def test_options_of_a_role_are_normalised_as_the_options_of_the_app():
@@ -145,20 +141,11 @@ def test_scheduler_options_and_timeout_are_in_the_digest(field):
 
 
 CHANGED = {
-    "name": "other",
-    "image": "img:2",
-    "entrypoint": "sh",
-    "args": ["train", "-m"],
-    "env": {"A": "1", "B": "3"},
-    "num_replicas": 3,
-    "min_replicas": None,
-    "max_retries": 0,
-    "retry_policy": RetryPolicy.ROLE,
-    "resource": Resource(0.5, 1, 4096),
-    "port_map": {"tcp": 29501},
-    "metadata": {},
-    "mounts": [],
-}
+    "name": "other", "image": "img:2", "entrypoint": "sh", "args": ["train", "-m"],
+    "env": {"A": "1", "B": "3"}, "num_replicas": 3, "min_replicas": None, "max_retries": 0,
+    "retry_policy": RetryPolicy.ROLE, "resource": Resource(0.5, 1, 4096), "port_map": {"tcp": 29501},
+    "metadata": {}, "mounts": [],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("field", "value"), CHANGED.items(), ids=CHANGED)
@@ -175,8 +162,7 @@ def test_the_order_of_roles_counts_and_that_of_keys_and_mounts_does_not():
 
 
 @pytest.mark.parametrize(
-    ("cpu", "millis"),
-    [(2, 2000), (2.0, 2000), (1.001, 1001), (0.29, 290), (1 / 3, 333), (0.1 + 0.2, 300)],
+    ("cpu", "millis"), [(2, 2000), (2.0, 2000), (1.001, 1001), (0.29, 290), (1 / 3, 333), (0.1 + 0.2, 300)]
 )
 def test_cpus_are_millicores(cpu, millis):
     role = replace(small_role(), resource=Resource(cpu, 0, 1))

@@ -103,44 +103,24 @@ def test_names_that_cannot_stand_in_paths_and_handles_are_problems(name):
         ({"resource": _gpus(1, "a100:2")}, GPU_TYPE, "unusable-text", "got 'a100:2'"),
         ({"resource": _gpus(1, 4090)}, GPU_TYPE, "unusable-text", "got 4090"),
         ({"mounts": ["type=bind"]}, (*AT, "mounts", 0), "wrong-type", "want a BindMount"),
-        (
-            {"mounts": [BindMount("", "/a")]},
-            (*AT, "mounts", 0),
-            "missing-field",
-            "a source and a destination",
-        ),
-        (
-            {"mounts": [VolumeMount("v", "")]},
-            (*AT, "mounts", 0),
-            "missing-field",
-            "a source and a destination",
-        ),
+        ({"mounts": [BindMount("", "/a")]}, (*AT, "mounts", 0), "missing-field",
+            "a source and a destination"),
+        ({"mounts": [VolumeMount("v", "")]}, (*AT, "mounts", 0), "missing-field",
+            "a source and a destination"),
         ({"mounts": [BindMount("~ada/x", "/a")]}, (*AT, "mounts", 0), "unusable-path", "another user's home"),
         ({"mounts": [DeviceMount("/a", "/a", "x")]}, (*AT, "mounts", 0), "unknown-variant", "got `x`"),
         ({"mounts": [BindMount("/a", "/$<role>")]}, (*AT, "mounts", 0), "reference-phase", "cannot stand"),
-        (
-            {"mounts": [BindMount("/a", "/x"), VolumeMount("v", "/x")]},
-            (*AT, "mounts", 1),
-            "duplicate-destination",
-            "mounts 1 and 2 have one destination, `/x`",
-        ),
-        (
-            {"mounts": [BindMount("/a", "/x"), VolumeMount("v", "/x/./y/../")]},
-            (*AT, "mounts", 1),
-            "duplicate-destination",
-            "mounts 1 and 2 have one destination, `/x/./y/../`",
-        ),
+        ({"mounts": [BindMount("/a", "/x"), VolumeMount("v", "/x")]}, (*AT, "mounts", 1),
+            "duplicate-destination", "mounts 1 and 2 have one destination, `/x`"),
+        ({"mounts": [BindMount("/a", "/x"), VolumeMount("v", "/x/./y/../")]}, (*AT, "mounts", 1),
+            "duplicate-destination", "mounts 1 and 2 have one destination, `/x/./y/../`"),
         ({"args": ["é" * 65_536]}, (*AT, "args", 0), "unusable-text", "cannot hold more than 131,071 bytes"),
         ({"env": {"A": "x" * 131_072}}, (*AT, "env", "A"), "unusable-text", "more than 131,071 bytes"),
-        (
-            {"args": ["$<replica>"]},
-            (*AT, "args", 0),
-            "unknown-reference",
-            "`$<replica>` names nothing; did you mean `replica_id`?, or write `$$<replica>` for the text",
-        ),
+        ({"args": ["$<replica>"]}, (*AT, "args", 0), "unknown-reference",
+            "`$<replica>` names nothing; did you mean `replica_id`?, or write `$$<replica>` for the text"),
         ({"metadata": {"a": [{"b": "$<x>"}]}}, (*AT, "metadata", "a", 0, "b"), "unknown-reference", "`$<x>`"),
     ],
-)
+)  # fmt: skip
 def test_each_problem_has_its_place_its_code_and_the_value(fields, path, code, message):
     found = problems(**fields)
     assert [(problem.path, problem.code) for problem in found] == [(path, code)]

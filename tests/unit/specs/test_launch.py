@@ -1,4 +1,4 @@
-"""Job keys, app ids, launches, attempts, and what they stand on."""
+"""Job keys, app ids, launches, attempts, triggers, and what attempts stand on."""
 
 import json
 import pickle
@@ -11,6 +11,7 @@ from hypothesis import given, strategies as st
 
 from launcher.specs import AppDef, Attempt, JobKey, Lifecycle, attempt_id
 from launcher.specs.attempt import StoodOn, needs_from_text, needs_to_text
+from launcher.specs.inputs import adopted, changed_globs, combine
 from launcher.specs.outputs import needs_variable
 from tests.unit.specs.strategies import launch_of
 
@@ -115,3 +116,38 @@ def test_a_list_of_needs_too_long_for_a_variable_is_left_out() -> None:
     assert needs_variable(["a"], {"a": longest + "x"}) == {}
     with pytest.raises(OSError, match="too long"):
         subprocess.run(["true"], env={"LAUNCHER_NEEDS": variable["LAUNCHER_NEEDS"] + "x"}, check=True)
+
+
+A1, A2 = combine({"a": "11"}), combine({"a": "22"})
+BOTH1, BOTH2 = combine({"a": "11", "b": "33"}), combine({"b": "44", "a": "11"})
+
+
+def test_no_globs_have_no_digest():
+    assert combine({}) == ""
+
+
+def test_the_order_of_globs_does_not_change_the_digest():
+    assert combine({"a": "1", "b": "2"}) == combine({"b": "2", "a": "1"})
+
+
+def test_a_glob_whose_files_changed_is_named():
+    assert changed_globs(A1, A2, ["a"]) == ["a"]
+    assert changed_globs(BOTH1, BOTH2, ["b", "a", "b"]) == ["b"]
+    assert changed_globs(A1, A1, ["a"]) == []
+
+
+def test_a_glob_that_one_side_does_not_know_has_not_changed():
+    assert changed_globs(A1, BOTH1, ["a", "b"]) == []
+    assert changed_globs(BOTH2, A1, ["a"]) == []
+    assert changed_globs("", A1, ["a"]) == changed_globs(A1, "", ["a"]) == []
+
+
+def test_a_digest_that_a_later_version_wrote_shows_no_change():
+    assert changed_globs("tr2:whatever", A1, ["a"]) == []
+
+
+def test_globs_added_to_rerun_on_are_watched_from_now_on_and_kept_ones_as_before():
+    assert adopted("", A1) == A1
+    assert adopted(A1, combine({"a": "22", "b": "33"})) == BOTH1
+    assert adopted(BOTH1, A2) == A1
+    assert adopted(A1, "") == ""

@@ -21,12 +21,8 @@ from launcher.specs.macros import MacroError, escape
 
 VALUES = macros.Values("/img", "app-1", "3", "RANK0", "/base")
 FIVE = {
-    "img_root": "/img",
-    "app_id": "app-1",
-    "replica_id": "3",
-    "rank0_env": "RANK0",
-    "base_img_root": "/base",
-}
+    "img_root": "/img", "app_id": "app-1", "replica_id": "3", "rank0_env": "RANK0", "base_img_root": "/base",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "value"), FIVE.items())

@@ -41,17 +41,10 @@ def plugins(tmp_path, monkeypatch):
 
 
 GENERIC = {
-    "gpu.small": (8, 1, 32),
-    "gpu.medium": (16, 2, 64),
-    "gpu.large": (32, 4, 128),
-    "gpu.xlarge": (64, 8, 256),
-    "cpu.nano": (1, 0, 0.5),
-    "cpu.micro": (1, 0, 1),
-    "cpu.small": (1, 0, 2),
-    "cpu.medium": (2, 0, 4),
-    "cpu.large": (2, 0, 8),
-    "cpu.xlarge": (8, 0, 32),
-}
+    "gpu.small": (8, 1, 32), "gpu.medium": (16, 2, 64), "gpu.large": (32, 4, 128), "gpu.xlarge": (64, 8, 256),
+    "cpu.nano": (1, 0, 0.5), "cpu.micro": (1, 0, 1), "cpu.small": (1, 0, 2), "cpu.medium": (2, 0, 4),
+    "cpu.large": (2, 0, 8), "cpu.xlarge": (8, 0, 32),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "amounts"), GENERIC.items(), ids=GENERIC)

@@ -112,13 +112,8 @@ def test_get_type_name_returns_the_name_of_a_type(tp, name):
 def test_resolving_fills_in_defaults_and_leaves_the_input_alone(opts):
     cfg = {"image": "x", "priority": None}
     assert opts.resolve(cfg) == {
-        "image": "x",
-        "priority": 10,
-        "preemptible": False,
-        "grace_s": 10.0,
-        "tags": ["a"],
-        "env": None,
-    }
+        "image": "x", "priority": 10, "preemptible": False, "grace_s": 10.0, "tags": ["a"], "env": None,
+    }  # fmt: skip
     assert cfg == {"image": "x", "priority": None}
 
 
@@ -143,16 +138,10 @@ def test_a_missing_required_option_is_named(opts, cfg):
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("image", 1),
-        ("priority", "1"),
-        ("priority", True),
-        ("preemptible", 1),
-        ("grace_s", "1"),
-        ("tags", {"a": "b"}),
-        ("tags", "a"),
-        ("env", ["a"]),
+        ("image", 1), ("priority", "1"), ("priority", True), ("preemptible", 1), ("grace_s", "1"),
+        ("tags", {"a": "b"}), ("tags", "a"), ("env", ["a"]),
     ],
-)
+)  # fmt: skip
 def test_a_value_of_a_wrong_type_is_named(opts, key, value):
     with pytest.raises(InvalidRunConfigException, match=f"option `{key}` must be of type") as caught:
         opts.resolve({"image": "x", key: value})
@@ -241,11 +230,7 @@ def test_only_options_declared_for_roles_are_options_of_a_role(opts):
 
 @pytest.mark.parametrize(
     ("kind", "value", "at"),
-    [
-        (str, "x", ()),
-        (list[str], ["1", "x"], (1,)),
-        (dict[str, str], {"a": "1", "b": "x"}, ("b",)),
-    ],
+    [(str, "x", ()), (list[str], ["1", "x"], (1,)), (dict[str, str], {"a": "1", "b": "x"}, ("b",))],
 )
 def test_a_pattern_holds_for_each_text_of_a_value(kind, value, at):
     made = runopts()

@@ -42,11 +42,7 @@ def env_of(given: AppDef) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("text", "kind", "name"),
-    [
-        ("env:API_KEY", "env", "API_KEY"),
-        ("file:~/.key", "file", "~/.key"),
-        ("file:a:b c", "file", "a:b c"),
-    ],
+    [("env:API_KEY", "env", "API_KEY"), ("file:~/.key", "file", "~/.key"), ("file:a:b c", "file", "a:b c")],
 )
 def test_a_reference_says_where_the_value_is(text: str, kind: str, name: str):
     secret = Secret.parse(text)

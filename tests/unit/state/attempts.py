@@ -24,18 +24,10 @@ def attempt(job: JobKey | str = "train", number: int = 1, **changes: Any) -> Att
     """Return an attempt with something in every field; `created_at` grows with the number."""
     job = key(job) if isinstance(job, str) else job
     fields = {
-        "scheduler": "local_cwd",
-        "digest": digest("a"),
-        "document": DOCUMENT,
-        "metadata": {"team": "vision"},
-        "origin": "host/team/jobs",
-        "path": "jobs/train.launcher.yaml",
-        "commit": "0123456789abcdef-dirty",
-        "actor": "me@here",
-        "action": "rerun",
-        "plan_digest": "p1",
-        "created_at": 1000.0 + number,
-    }
+        "scheduler": "local_cwd", "digest": digest("a"), "document": DOCUMENT, "metadata": {"team": "vision"},
+        "origin": "host/team/jobs", "path": "jobs/train.launcher.yaml", "commit": "0123456789abcdef-dirty",
+        "actor": "me@here", "action": "rerun", "plan_digest": "p1", "created_at": 1000.0 + number,
+    }  # fmt: skip
     return Attempt(key=job, number=number, app_id=attempt_id(job, number), **{**fields, **changes})
 
 

@@ -1,6 +1,5 @@
 """The rows of apps: what the store holds of an app whether or not a job file made it."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,12 +12,6 @@ from launcher.state.store import Store
 from tests.unit.state.attempts import attempt, digest, end_of, key
 
 LOCAL = ("local_cwd", "local_dir")
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.open() as opened:
-        yield opened
 
 
 def app(app_id: str, created_at: float = 1.0, scheduler: str = "local_cwd", **fields) -> AppRecord:
@@ -150,9 +143,13 @@ def test_the_record_of_the_attempt_counts_for_an_app_in_both_tables(store: Store
 def test_live_returns_the_apps_without_an_end(store: Store):
     for app_id, state in {"a": "reserved", "b": "running", "c": "failed"}.items():
         store.add(app(app_id, ord(app_id), state=state))
-    store.record(attempt(created_at=0.0))
-    assert ids(store.live()) == ["b", "a", attempt().app_id]
-    assert ids(store.live_attempts()) == [attempt().app_id]
+    states = ("reserved", "created", "waiting", "running", "succeeded", "failed", "cancelled", "lost")
+    made = [attempt(number=n, state=state, created_at=float(-n)) for n, state in enumerate(states)]
+    for each in made:
+        store.record(each)
+    live = [each.app_id for each in made[:4]]
+    assert ids(store.live()) == ["b", "a", *live]
+    assert sorted(ids(store.live_attempts())) == sorted(live)
 
 
 def test_an_attempt_that_lost_its_record_is_found_by_its_app(store: Store):

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from launcher import database
-from launcher.errors import DamagedError
 from launcher.state import restore as module
 from launcher.state.records import AppRecord
 from launcher.state.store import Store
@@ -95,9 +94,7 @@ def test_a_backup_of_an_older_version_is_brought_up_to_date(launcher_home: Path)
         assert store.record(attempt())
 
 
-def test_damage_that_shows_while_the_ledger_is_open_is_repaired(
-    launcher_home: Path, notices: dict[str, None]
-):
+def test_damage_that_shows_while_the_ledger_is_open_is_repaired(launcher_home, notices):
     with Store.open(source=source) as first:
         for number in range(1, 200):
             first.record(attempt(number=number))
@@ -109,9 +106,7 @@ def test_damage_that_shows_while_the_ledger_is_open_is_repaired(
     assert len(notices) == 1
 
 
-def test_one_of_many_clients_that_meet_a_damaged_file_replaces_it(
-    launcher_home: Path, notices: dict[str, None]
-):
+def test_one_of_many_clients_that_meet_a_damaged_file_replaces_it(launcher_home, notices):
     Store.open().close()
     (launcher_home / "ledger.db").write_bytes(b"no database" * 1000)
 
@@ -149,13 +144,3 @@ def test_a_young_ledger_is_not_backed_up(launcher_home: Path):
         store.record(attempt())
         store.back_up(attempt().created_at + 0.5 * DAY)
     assert not (launcher_home / "ledger.db.daily.bak").exists()
-
-
-@pytest.mark.parametrize("damaged", ["{", '{"main": 3}', '{"main": {}}', "[1]"])
-def test_damaged_use_of_an_attempt_is_an_error_with_a_remedy(launcher_home: Path, damaged: str) -> None:
-    with Store.open() as store:
-        store.record(attempt("train", 1, state="succeeded"))
-        store._connection.execute("UPDATE attempts SET used = ?", (damaged,))
-        (latest,) = store.latest().values()
-        with pytest.raises(DamagedError, match="is damaged"):
-            dict(latest.used)

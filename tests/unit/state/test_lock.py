@@ -227,14 +227,8 @@ def test_a_name_from_python_cannot_leave_the_folder_nor_meet_another():
     assert file_name("vision", "default") == "vision.default"
     assert "/" not in file_name("../../etc", "x/y")
     pairs = [
-        ("a.b", "c"),
-        ("a", "b.c"),
-        ("a%2e%b", "c"),
-        ("a%2e%", "b.c"),
-        ("ä", ""),
-        ("%e4%", ""),
-        ("", "ä"),
-    ]
+        ("a.b", "c"), ("a", "b.c"), ("a%2e%b", "c"), ("a%2e%", "b.c"), ("ä", ""), ("%e4%", ""), ("", "ä"),
+    ]  # fmt: skip
     assert len({file_name(*pair) for pair in pairs}) == len(pairs)
     long = [file_name("p" * 300, "t"), file_name("p" * 301, "t")]
     assert len(set(long)) == 2

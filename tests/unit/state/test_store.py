@@ -3,25 +3,18 @@
 import json
 import os
 import threading
-from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from launcher.errors import StateError
+from launcher.errors import DamagedError, StateError
 from launcher.holding.use import Use
 from launcher.specs.attempt import StoodOn
 from launcher.state.rows import used_text
 from launcher.state.store import Store
 from tests.unit.state.attempts import attempt, digest, end_of, key
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.open() as opened:
-        yield opened
-
 
 # Recording
 
@@ -213,13 +206,6 @@ def test_a_name_with_a_number_finds_that_attempt(store: Store):
     assert store.find("train", number=4) == []
 
 
-def test_live_attempts_returns_the_attempts_without_an_end(store: Store):
-    states = ["reserved", "created", "running", "succeeded", "failed", "cancelled", "lost"]
-    for number, state in enumerate(states, start=1):
-        store.record(attempt(number=number, state=state))
-    assert [entry.state for entry in store.live()] == ["running", "created", "reserved"]
-
-
 def test_a_damaged_document_names_its_attempt(store: Store):
     store.record(attempt())
     store._connection.execute("UPDATE attempts SET document = x'78'")
@@ -300,8 +286,10 @@ def test_the_text_of_a_use_is_that_of_the_module_json():
     assert used_text(used) == json.dumps(found, separators=(",", ":"), sort_keys=True)
 
 
-@pytest.mark.parametrize("used", ["{", "[]", '{"main": 3}', '{"main": {}}', "3"])
-def test_a_damaged_record_of_use_is_read_as_no_use(store: Store, used: str):
+@pytest.mark.parametrize("used", ["{", "[]", "[1]", '{"main": 3}', '{"main": {}}', "3"])
+def test_a_damaged_record_of_use_is_an_error_of_its_attempt_and_no_use_for_estimates(store: Store, used: str):
     store.record(attempt(state="succeeded", started_at=1.0, ended_at=2.0))
     store._connection.execute("UPDATE attempts SET used = ?", (used,))
     assert store.successes([key()], 10)[key()][0][2] == {}
+    with pytest.raises(DamagedError, match="is damaged") if used != "[]" else nullcontext():
+        dict(store.latest()[key()].used)

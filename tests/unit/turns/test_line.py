@@ -136,9 +136,7 @@ def test_an_ask_is_read_back_from_its_dict() -> None:
     ("dealt", "wanted", "expected"),
     [(("0", "1", "4"), (2, 1), ["0,1", "4"]), (("3",), (0, 1), ["", "3"]), ((), (1,), [""])],
 )
-def test_dealt_gpus_are_shared_out_among_the_replicas(
-    dealt: tuple[str, ...], wanted: tuple[int, ...], expected: list[str]
-) -> None:
+def test_dealt_gpus_are_shared_out_among_the_replicas(dealt, wanted, expected):
     assert shares(dealt, wanted) == expected
 
 

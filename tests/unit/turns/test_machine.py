@@ -64,14 +64,8 @@ def test_a_wrong_number_of_gpus_is_refused_with_a_hint(given: str, monkeypatch: 
     assert failed.value.hint
 
 
-def test_the_gpu_driver_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = tmp_path / "asked"
-    tool = tmp_path / "bin" / "nvidia-smi"
-    tool.parent.mkdir()
-    lines = "GPU 0: one (UUID: GPU-1)\\nGPU 1: two (UUID: GPU-2)\\n"
-    tool.write_text(f"#!/bin/sh\necho >>{asked}\nprintf '{lines}'\n")
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+def test_the_gpu_driver_is_asked_once(gpu_driver) -> None:
+    asked = gpu_driver("one", "two")
     assert (count_gpus(), gpu_names()) == (2, ("one", "two"))
     assert asked.read_text() == "\n"
 

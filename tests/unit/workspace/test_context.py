@@ -58,9 +58,7 @@ def test_every_change_that_a_run_could_notice_changes_the_digest(folder: Path, c
     assert digest(folder) != before
 
 
-def test_ignored_files_pipes_and_records_of_launcher_do_not_count(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_ignored_files_pipes_and_records_of_launcher_do_not_count(folder, monkeypatch):
     before = digest(folder)
     subprocess.run(["git", "init", "-q", folder], check=True)
     (folder / ".launcherignore").write_text("outputs\n")

@@ -87,9 +87,7 @@ def test_a_file_does_not_go_into_the_folder_that_has_its_name(project: Path, tmp
         copy_into(Workspace({str(project): "", str(tmp_path / "sub"): "./"}), str(tmp_path / "into"))
 
 
-def test_a_project_mapped_into_another_overwrites_its_files_in_any_order(
-    project: Path, tmp_path: Path
-) -> None:
+def test_a_project_mapped_into_another_overwrites_its_files_in_any_order(project, tmp_path):
     (tmp_path / "a.py").write_text("over")
     given = {str(tmp_path / "a.py"): "sub", str(project): "."}
     for projects in (given, dict(reversed(given.items()))):
@@ -104,10 +102,7 @@ def test_a_project_that_has_changed_since_is_not_copied(project: Path, name: str
     with merged(Workspace({path: "lib/"}), digests):
         pass
     (project / "run.sh").write_text("changed")
-    with (
-        pytest.raises(WorkspaceError, match="has changed"),
-        merged(Workspace({path: "lib/"}), digests),
-    ):
+    with pytest.raises(WorkspaceError, match="has changed"), merged(Workspace({path: "lib/"}), digests):
         pass
 
 

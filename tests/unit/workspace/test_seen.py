@@ -101,16 +101,8 @@ def test_nothing_outside_of_the_repository_is_read(checkout: Checkout, tmp_path:
     (checkout.root / "gone.py").symlink_to("nowhere")
     os.mkfifo(checkout.root / "pipe.py")
     words = (
-        "train.py",
-        "link.py",
-        "pipe.py",
-        "../secret.py",
-        "/etc/passwd",
-        "/dev/zero",
-        "a\0b",
-        "",
-        "\udcff",
-    )
+        "train.py", "link.py", "pipe.py", "../secret.py", "/etc/passwd", "/dev/zero", "a\0b", "", "\udcff",
+    )  # fmt: skip
     assert checkout.names(*words) == "inside.py train.py"
 
 

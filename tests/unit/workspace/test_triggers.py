@@ -49,9 +49,7 @@ def test_a_glob_sees_the_files_that_it_matches(folder: Path, glob: str, file: st
     assert changes(folder, glob, file) is matches
 
 
-def test_a_removed_and_a_renamed_file_are_changes_and_the_place_of_the_folder_is_none(
-    folder: Path, tmp_path: Path
-):
+def test_a_removed_and_a_renamed_file_are_changes_and_the_place_of_the_folder_is_none(folder, tmp_path):
     globs = ["data/*.csv", "other.csv"]
     digests = [trigger_digest(str(folder), globs)]
     moved = folder.rename(tmp_path / "moved")

@@ -47,9 +47,7 @@ def test_a_folder_that_the_caller_drops_is_not_entered(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_folders_may_be_nested_deeper_than_the_recursion_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folders_may_be_nested_deeper_than_the_recursion_limit(tmp_path, monkeypatch):
     depth = 1_200
     top = tmp_path / "top"
     top.mkdir()

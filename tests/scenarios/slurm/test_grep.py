@@ -1,9 +1,0 @@
-"""Old output of jobs on a cluster: the same tests."""
-
-from tests.scenarios.test_grep import (  # noqa: F401
-    test_gc_can_remove_logs_and_keep_records,
-    test_grep_finds_the_lines_of_all_attempts_the_newest_first,
-    test_grep_searches_one_stream_and_shows_lines_of_context,
-    test_logs_shows_several_attempts_below_headings,
-    two,
-)
