@@ -369,8 +369,8 @@ REASONS: Final[dict[ReasonCode, str]] = {
     "last_lost": "the latest attempt was lost: it started, and nothing of it or of its outcome is left",
     "requested": "asked for on the command line",
     "policy": "a policy in the job's `lifecycle` decides",
-    "inputs_changed": "files that the job's `inputs` names are not those that its latest attempt ran with, or "
-    "files of its workspace changed while that waited",
+    "inputs_changed": "files that the job's `inputs` names are not those that its latest attempt ran with, "
+    "or files of its workspace changed while that waited",
     "trigger_fired": "a trigger in the job's `rerun_on` fired",
     "files_edited": "files of the checkout that the job runs are not what its latest attempt ran",
     "needs_changed": "a job that it needs was added, removed or changed since, or will run",
