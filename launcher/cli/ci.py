@@ -19,7 +19,6 @@ from launcher.apply.events import Outcome, Result
 from launcher.apply.plans import make_plan
 from launcher.ci import doctor, report
 from launcher.ci.approvals import (
-    MOST_COMMITS,
     ApprovalScope,
     CommitHistory,
     Forge,
@@ -295,10 +294,10 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
 def _history(args: Any, run: StepRun, targets: Iterable[str]) -> CommitHistory:
     """Return the history of the branch. Raises StaleError if a later commit was applied for a target."""
     tree, branch = work_tree(), run.runner.default_branch
-    commits, has_jobs = tree.first_parents(MOST_COMMITS), partial(_has_jobs, args)
+    commits, has_jobs = tree.first_parents(), partial(_has_jobs, args)
     advice = tree.why_missing("") if tree.is_shallow() else ""
     history = CommitHistory(run.forge, commits, branch, has_jobs, advice=advice)
-    later = tree.later_commits(f"refs/remotes/origin/{branch}", MOST_COMMITS)
+    later = tree.later_commits(f"refs/remotes/origin/{branch}")
     for target in targets:
         history.check_is_newest(later, target)
     return history
@@ -373,7 +372,7 @@ def _carry_out(
 
 def report_ends(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     """Comment on pull requests how the jobs of their merges ended. The result has the lines."""
-    commits = [sha for sha, _ in work_tree().first_parents(report.MOST_COMMITS)]
+    commits = [sha for sha, _ in work_tree().first_parents()]
 
     def look(entries: Sequence[Mapping[str, Any]]) -> Sequence[report.EndedJob]:
         return all_ended(entries, run.warn, hides_output=run.runner.is_public)

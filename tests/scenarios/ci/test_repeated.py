@@ -176,3 +176,41 @@ def test_the_last_job_file_of_a_repository_is_removed_by_a_pull_request(
         gate.open()
     repo.land(3, {"next.launcher.yaml": job("next")})
     assert ran(scenario)["next"] == ["3"]
+
+
+def push_commits(repo: Repository, count: int) -> None:
+    """Push commits that change nothing, each the merge of work that is no job."""
+    for number in range(count):
+        git(repo.work, "commit", "-qm", f"other work {number}", "--allow-empty")
+    git(repo.work, "push", "-q", "origin", "main")
+
+
+@pytest.mark.slow
+def test_a_job_that_ends_after_a_hundred_merges_is_reported(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
+) -> None:
+    repo.land(1, {"one.launcher.yaml": job("one")})
+    scenario.wait("one")
+    push_commits(repo, 100)
+    repo.report()
+    assert "### 1 succeeded" in github.bodies(1)[1]
+
+
+@pytest.mark.slow
+def test_a_report_looks_no_further_back_than_a_commit_before_which_all_is_reported(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
+) -> None:
+    """It looks at 50 commits in any case: an older one may have been applied for another target since."""
+    repo.land(1, {"one.launcher.yaml": job("one")})
+    push_commits(repo, 70)
+    repo.land(2, {"two.launcher.yaml": job("two")})
+    for name in ("one", "two"):
+        scenario.wait(name)
+    push_commits(repo, 50)
+    asked = []
+    for _ in range(2):
+        before = len(github.requests)
+        repo.report()
+        asked.append(sum("check-runs" in each and "GET" in each for each in github.requests[before:]))
+    assert asked == [124, 51]
+    assert [len(github.bodies(number)) for number in (1, 2)] == [2, 2]
