@@ -214,3 +214,17 @@ def test_a_report_looks_no_further_back_than_a_commit_before_which_all_is_report
         asked.append(sum("check-runs" in each and "GET" in each for each in github.requests[before:]))
     assert asked == [124, 51]
     assert [len(github.bodies(number)) for number in (1, 2)] == [2, 2]
+
+
+def test_a_plan_of_several_projects_asks_once_for_the_pull_request_and_its_comments(
+    repo: Repository, github: FakeGitHub
+) -> None:
+    files = {f"{name}/launcher.toml": f'project = "{name}"\n' for name in "abc"}
+    repo.pull_request(1, {**files, **{f"{name}/{name}.launcher.yaml": job(name) for name in "abc"}})
+    before = len(github.requests)
+    repo.plan(1)
+    asked = [each for each in github.requests[before:] if each.startswith("GET")]
+    assert sorted(asked) == ["GET /issues/1/comments", "GET /pulls/1"]
+    assert sorted(body.splitlines()[0] for body in github.bodies(1)) == [
+        f"<!-- launcher plan: {name} -->" for name in "abc"
+    ]
