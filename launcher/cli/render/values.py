@@ -241,6 +241,18 @@ def room(headings: Sequence[str], rows: Sequence[Sequence[Cell]], columns: int) 
     return columns - sum(sizes) - len(GAP) * len(sizes)
 
 
+def without_columns(
+    headings: Sequence[str], rows: Sequence[list[Cell]], columns: int | None, dropped: Iterable[str]
+) -> None:
+    """Empty columns of a table in place, in the order of `dropped`, until the last one has room for text."""
+    wanted = min(max((width(text_of(row[-1])) for row in rows), default=0), _LEAST)
+    for column in map(headings.index, dropped):
+        if columns is None or room(headings, rows, columns) >= wanted:
+            break
+        for row in rows:
+            row[column] = ""
+
+
 def fit(
     headings: Sequence[str],
     rows: list[list[Cell]],
