@@ -60,7 +60,7 @@ from launcher.cli.watch import Watch
 from launcher.dataclass import replace
 from launcher.errors import JobFileError, LauncherError, StaleError, UsageError
 from launcher.files import PROJECT_FILE
-from launcher.git import Repository
+from launcher.git import MOST_COMMITS, Repository
 from launcher.plan.approved import approval_json, to_approval
 from launcher.plan.codec import dumps
 from launcher.plan.effects import compared
@@ -365,7 +365,10 @@ def _carry_out(
 
 def report_ends(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     """Comment on pull requests how the jobs of their merges ended. The result has the lines."""
-    commits = [sha for sha, _ in work_tree().first_parents()]
+    tree = work_tree()
+    commits = [sha for sha, _ in tree.first_parents()]
+    if len(commits) < MOST_COMMITS and tree.is_shallow():
+        run.warn(f"jobs of merges that this clone lacks are not reported: {tree.why_missing('')}")
 
     def look(entries: Sequence[Mapping[str, Any]]) -> Sequence[report.EndedJob]:
         return all_ended(entries, run.warn, hides_output=run.runner.is_public)

@@ -228,3 +228,9 @@ def test_a_plan_of_several_projects_asks_once_for_the_pull_request_and_its_comme
     assert sorted(body.splitlines()[0] for body in github.bodies(1)) == [
         f"<!-- launcher plan: {name} -->" for name in "abc"
     ]
+
+
+def test_a_report_of_a_shallow_clone_names_how_to_fetch_the_merges_that_it_lacks(repo: Repository) -> None:
+    assert "::warning" not in repo.report()
+    repo.depth = 1
+    assert "jobs of merges that this clone lacks are not reported" in repo.report()
