@@ -106,13 +106,14 @@ def test_the_help_of_a_command_fits_in_60_columns(monkeypatch, name):
 @pytest.mark.parametrize("columns", [60, 80, 120])
 @pytest.mark.parametrize("with_jobs", [False, True])
 def test_the_attempts_of_a_job_fit_and_say_why_each_ran(columns, with_jobs):
+    name = "train-resnet-0p01-3" if with_jobs else "train"
     of_ci = {
         "commit": "0123456789abcdef-dirty",
         "actor": "ann.lee",
         "pull_request": "1234",
         "action": "create",
     }
-    old = attempt(launch("train-resnet"), "succeeded", started_at=2.0, ended_at=9000.0, **of_ci)
+    old = attempt(launch(name), "succeeded", started_at=2.0, ended_at=9000.0, **of_ci)
     old = replace(old, reason="changed: roles.main.args[1], roles.main.env, timeout, resource")
     text = history_text([old], with_jobs=with_jobs, color=False, columns=columns)
     assert max(map(len, text.splitlines())) <= columns
