@@ -90,7 +90,7 @@ def _commit(tree: Repository, branch: str) -> str:
     names = (f"refs/remotes/origin/{branch}", f"refs/heads/{branch}", branch)
     commit = next(filter(None, map(tree.commit_of, names)), "")
     if not commit:
-        raise LauncherError(f"this clone has no branch `{branch}`", hint="name one: --branch main")
+        raise LauncherError(f"this clone has no branch `{branch}`", hint=tree.why_missing(branch))
     return commit
 
 
