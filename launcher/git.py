@@ -24,6 +24,8 @@ _EXPORT = "launcher-base-"
 _TIMEOUT_S = 60.0  # seconds: a slow disk takes its time; a longer call hangs
 _LOCKED_AFTER_S = 60.0  # in seconds: an older folder is locked, if its process lives
 _PATHS = 500
+MOST_COMMITS = 200
+"""How many first parents of a commit are searched, for a merge or for an apply."""
 _SAFE = tuple(
     word
     for setting in (
@@ -155,7 +157,7 @@ class Repository:
             found = self._git("ls-files", *options, "-z", "--", *given[at : at + _PATHS])
             yield from filter(None, found.split("\0"))
 
-    def first_parents(self, limit: int, commit: str = "HEAD") -> list[tuple[str, str]]:
+    def first_parents(self, commit: str = "HEAD", limit: int = MOST_COMMITS) -> list[tuple[str, str]]:
         """The ids and subjects of a commit and of its first parents, the newest first."""
         text = self._git(
             "log", "--first-parent", f"--max-count={limit}", "-z", "--format=%H %s", commit, "--"
@@ -163,9 +165,9 @@ class Repository:
         lines = (line.partition(" ") for line in text.split("\0") if line)
         return [(oid, subject) for oid, _, subject in lines]
 
-    def later_commits(self, revision: str, limit: int) -> list[tuple[str, str]]:
+    def later_commits(self, revision: str) -> list[tuple[str, str]]:
         """The commits of a revision and its first parents that HEAD lacks; empty where it is missing."""
-        return self.first_parents(limit, f"HEAD..{revision}") if self.commit_of(revision) else []
+        return self.first_parents(f"HEAD..{revision}") if self.commit_of(revision) else []
 
     def commit_of(self, revision: str) -> str:
         """The full id of the commit that a revision names; "" where there is none in this clone."""

@@ -43,8 +43,6 @@ _MOST: Final = 16 << 20
 """The most bytes of a decompressed list of effects."""
 _LISTED: Final = 50
 _NAMED: Final = 8
-MOST_COMMITS: Final = 200
-"""How many first parents are searched for the last applied commit."""
 _APPLY: Final = re.compile(r"launcher apply \(([^,()]+), ([^,()]+)\)")
 _TRIES = 4
 _PAUSE_S = 2.0
@@ -216,7 +214,7 @@ class CommitHistory:
         *,
         advice: str = "",
     ) -> None:
-        self._forge, self._commits, self._branch, self._sleep = forge, commits[:MOST_COMMITS], branch, sleep
+        self._forge, self._commits, self._branch, self._sleep = forge, commits, branch, sleep
         self._has_jobs, self._advice = has_jobs, advice
         self._pulls: dict[str, Pull | None] = {}
         self._checks: dict[str, list[CheckRun]] = {}

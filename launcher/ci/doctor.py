@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 _PINNED: Final = re.compile(r"==\s*[0-9]|@[0-9a-f]{40}\b")
 _ABOVE: Final = re.compile(r"\.{1,2}(/\.\.)*/?")
-_LOOKED_BACK: Final = 30
-"""How many first parents are searched for an applied commit."""
 
 
 class Finding(NamedTuple):
@@ -199,7 +197,7 @@ def _why_unreachable(scheduler: Scheduler[Any]) -> str:
 def _was_applied(forge: GitHub | GitLab, tree: Repository) -> bool | None:
     """Whether a commit of the branch was applied; None if the server cannot be asked."""
     try:
-        for sha, _ in tree.first_parents(_LOOKED_BACK):
+        for sha, _ in tree.first_parents():
             if any(map(applied_scope, forge.check_runs(sha))):
                 return True
     except ForgeError:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from launcher.ci.approvals import (
     ApprovalScope,
@@ -156,29 +156,52 @@ def applied_in(check: CheckRun) -> tuple[ApprovalScope | None, AppliedJobs]:
 # -- the comment ---------------------------------------------------------------------------------------------
 
 
-def publish_plan(forge: Forge, runner: CiRunner, scope: ApprovalScope, text: str, *, is_news: bool) -> None:
-    """Write the one comment of a project and target, or replace the plan in it.
+class PlanComment(NamedTuple):
+    """The comment of a project and target.
 
-    An old run that is repeated leaves the comment to the run of the newest commit.
+    Attributes:
+        text: Markdown, which begins with the mark of the scope.
+        is_news: whether a missing comment is written.
+    """
+
+    text: str
+    is_news: bool = False
+
+
+def publish_plans(
+    forge: Forge,
+    runner: CiRunner,
+    plans: Mapping[ApprovalScope, PlanComment],
+    instead: Callable[[ApprovalScope], str] | None = None,
+) -> None:
+    """Write the one comment of each project and target, or replace the plan in it.
+
+    An old run that is repeated leaves the comments to the run of the newest commit.
 
     Args:
-        text: begins with the mark of the scope.
-        is_news: whether a missing comment is written.
+        instead: returns the Markdown that replaces the plan of a project and target which has no plan now,
+            and "" for one to leave.
     """
     number = runner.pull_request or 0
     pull = forge.pull(number)
     if pull is not None and pull.head_sha != runner.head_sha:
         return
-    is_there = False
-    for comment in forge.comments(number):  # two runs at once may have left two
-        if not comment.body.startswith(mark_of(scope)):
-            continue
-        _, is_applied, words = comment.body.partition(_APPLIED)
-        body = _with_applied(text, words.strip()) if is_applied else text
-        if comment.body.strip() == body.strip() or forge.edit_comment(number, comment.id, body):
-            is_there = True
-    if is_news and not is_there:
-        forge.add_comment(number, text)
+    comments = forge.comments(number)
+    found = (_MARK.match(comment.body) for comment in comments)
+    shown = {ApprovalScope(mark[1], mark[2] or DEFAULT_TARGET) for mark in found if mark}
+    old = ((scope, instead(scope)) for scope in shown - set(plans)) if instead is not None else ()
+    replaced = {scope: PlanComment(f"{mark_of(scope)}\n{text}") for scope, text in old if text}
+    for scope, plan in {**plans, **replaced}.items():
+        is_there = False
+        for comment in comments:  # two runs at once may have left two
+            if not comment.body.startswith(mark_of(scope)):
+                continue
+            _, is_applied, words = comment.body.partition(_APPLIED)
+            body = _with_applied(plan.text, words.strip()) if is_applied else plan.text
+            if comment.body.strip() == body.strip() or forge.edit_comment(number, comment.id, body):
+                is_there = True
+        if plan.is_news and not is_there:
+            forge.add_comment(number, plan.text)
 
 
 def without_output(plan: Plan) -> Plan:
@@ -242,12 +265,6 @@ def applied_words(number: str, plan: Plan, outcomes: Sequence[Outcome], merged: 
 
 def _with_applied(body: str, words: str) -> str:
     return f"{body.partition(_APPLIED)[0].rstrip()}\n\n{_APPLIED}\n{words}\n"
-
-
-def commented(forge: Forge, number: int) -> set[ApprovalScope]:
-    """Return the projects and targets whose plans the comments of a pull request show."""
-    found = (_MARK.match(comment.body) for comment in forge.comments(number))
-    return {ApprovalScope(mark[1], mark[2] or DEFAULT_TARGET) for mark in found if mark}
 
 
 def mark_of(scope: ApprovalScope) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from typing import Any, Final, NamedTuple
 
@@ -18,8 +18,10 @@ from launcher.ci.record import AppliedJobs, applied_in
 from launcher.inventory.outputs import ResultRow, shown
 from launcher.text import fenced, fold, named, natural, plural
 
-MOST_COMMITS: Final = 50
-"""How many first parents of the branch are searched for applied commits."""
+_ALWAYS: Final = 50
+"""How many commits are searched even where all before them are reported: a target may be applied late."""
+_ALL_BEFORE: Final = " and all before"
+"""Ends the external id of a report, on a commit before which nothing is left to report."""
 _MOST_RESULTS: Final = 20
 _MOST_OF_TABLE: Final = MOST_CHARACTERS // 2
 _BAD: Final = frozenset({"failed", "lost", "cancelled", "skipped"})
@@ -67,9 +69,9 @@ def report(
     Args:
         refused: called if the token may not comment; the line is still returned.
     """
-    lines = []
-    for sha in commits[:MOST_COMMITS]:
-        checks = forge.check_runs(sha)
+    lines: list[str] = []
+    left: set[str] = set()
+    for sha, checks in reversed([*_searched(forge, commits)]):
         for scope, applies in _unreported(checks).items():
             found = [
                 {number: look(jobs) for number, jobs in applied.items() if jobs} for _, applied in applies
@@ -81,15 +83,25 @@ def report(
                 if not error.is_forbidden:
                     raise
                 refused(error)
+                left.add(sha)
                 lines += [line for due in found for line in _lines(forge, scope, due)]
                 continue
-            if all(_is_due(jobs) for due in found for jobs in due.values()):
-                title = "reported" if any(found) else "nothing was started"
-                done = Check(
-                    f"launcher report {scope}", "success", title, title, "", f"launcher-report {scope}"
-                )
-                forge.add_check(done, sha=sha)
+            if not all(_is_due(jobs) for due in found for jobs in due.values()):
+                left.add(sha)
+                continue
+            title = "reported" if any(found) else "nothing was started"
+            mark = f"launcher-report {scope}{_ALL_BEFORE if left <= {sha} else ''}"
+            forge.add_check(Check(f"launcher report {scope}", "success", title, title, "", mark), sha=sha)
     return lines
+
+
+def _searched(forge: Forge, commits: Sequence[str]) -> Iterator[tuple[str, Sequence[CheckRun]]]:
+    """Yield the commits with their check runs, up to one before which all is reported."""
+    for at, sha in enumerate(commits):
+        checks = forge.check_runs(sha)
+        yield sha, checks
+        if at >= _ALWAYS and any(check.external_id.endswith(_ALL_BEFORE) for check in checks):
+            return
 
 
 def _unreported(

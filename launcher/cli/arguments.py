@@ -156,10 +156,11 @@ class Arguments(ArgumentGroup):
     def _place(self, words: list[str], values: dict[str, Any], unknown: list[str]) -> None:
         """Give the words to the positional arguments, and add those left over to `unknown`."""
         takers = [argument for argument in self.declared if not argument.is_option]
-        missing = [taker.metavar for taker in takers[len(words) :] if taker.nargs in (None, "+")]
+        missing = [taker for taker in takers[len(words) :] if taker.nargs in (None, "+")]
         if missing:
+            named = (f"{each.metavar} ({each.help})" if each.choices else each.metavar for each in missing)
             hint = f"see `{self.command} --help`"
-            raise UsageError(f"the following arguments are required: {', '.join(missing)}", hint=hint)
+            raise UsageError(f"the following arguments are required: {', '.join(named)}", hint=hint)
         for taker in takers[: len(words)]:
             taken = len(words) if taker.nargs in ("*", "+") else 1
             converted = [self._converted(taker, word) for word in words[:taken]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from json import dumps as to_json, loads
@@ -19,7 +19,6 @@ from launcher.apply.events import Outcome, Result
 from launcher.apply.plans import make_plan
 from launcher.ci import doctor, report
 from launcher.ci.approvals import (
-    MOST_COMMITS,
     ApprovalScope,
     CommitHistory,
     Forge,
@@ -36,12 +35,11 @@ from launcher.ci.forge import ForgeError
 from launcher.ci.github import GitHub
 from launcher.ci.gitlab import GitLab
 from launcher.ci.record import (
+    PlanComment,
     applied_check,
     applied_words,
-    commented,
-    mark_of,
     publish_applied,
-    publish_plan,
+    publish_plans,
     remark_on,
     without_output,
 )
@@ -62,7 +60,7 @@ from launcher.cli.watch import Watch
 from launcher.dataclass import replace
 from launcher.errors import JobFileError, LauncherError, StaleError, UsageError
 from launcher.files import PROJECT_FILE
-from launcher.git import Repository
+from launcher.git import MOST_COMMITS, Repository
 from launcher.plan.approved import approval_json, to_approval
 from launcher.plan.codec import dumps
 from launcher.plan.effects import compared
@@ -157,9 +155,10 @@ def plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     try:
         return _plan_pull_request(args, run)
     except LauncherError as error:
-        if not isinstance(error, ForgeError):
+        if not isinstance(error, ForgeError) and run.runner.pull_request is not None:
             at = f"{run.runner.head_sha[:7]}\n\n{run.says_why}\n"
-            _replace_plans(args, run, (), lambda name: f"### No plan of {name} at {at}")
+            with suppress(ForgeError):  # the error of the plan counts
+                publish_plans(run.forge, run.runner, {}, _instead(args, "### No plan of {} at " + at))
         raise
 
 
@@ -180,42 +179,35 @@ def _plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     github.publish(plan, max_bytes=MAX_BYTES)
     if isinstance(run.forge, GitLab):
         _keep(run.forge, plan)
+    comments = {}
     for scope in scopes_of(plan):
         part = part_of(plan, scope)
         with run.degraded("the effects of this plan are approved by hand"):
             # The commit that a merge queue tests becomes the commit on the branch.
             for check in effect_checks(part, scope, str(runner.pull_request or "")):
                 run.forge.add_check(check, sha=runner.head_sha)
-        if runner.pull_request is not None:
-            remark = remark_on(runner.base_ref, runner.default_branch)
-            shown = without_output(part) if runner.is_public else part
-            text = plan_markdown(shown, remark=remark)
-            with run.degraded(f"the plan is in {_SHOWN_IN[runner.provider]}"):
-                publish_plan(run.forge, runner, scope, text, is_news=not part.is_empty)
-    _replace_plans(args, run, scopes_of(plan), lambda name: f"### No job of {name} is left\n")
+        shown = without_output(part) if runner.is_public else part
+        text = plan_markdown(shown, remark=remark_on(runner.base_ref, runner.default_branch))
+        comments[scope] = PlanComment(text, is_news=not part.is_empty)
+    if runner.pull_request is not None:
+        with run.degraded(f"the plan is in {_SHOWN_IN[runner.provider]}"):
+            publish_plans(run.forge, runner, comments, _instead(args, "### No job of {} is left\n"))
     for each in overruns(plan.steps):
         run.warn(f"over budget: {each}; to go on, {each.remedy}", "error")
     return plan_exit_code(plan), loads(dumps(plan))
 
 
-def _replace_plans(
-    args: Any, run: StepRun, planned: Collection[ApprovalScope], words: Callable[[str], str]
-) -> None:
-    """Replace the old plans in the comments of a target's projects that have no plan now.
+def _instead(args: Any, words: str) -> Callable[[ApprovalScope], str]:
+    """Return a function that returns the text in place of a plan, for projects of the target without one.
 
     Only a plan of the whole repository knows these projects.
 
     Args:
-        words: returns the Markdown for the name of a project.
+        words: Markdown, with `{}` for the name of the project.
     """
-    number, target = run.runner.pull_request, args.target or DEFAULT_TARGET
-    if number is None or args.files or not os.path.samefile(work_tree().root, os.curdir):
-        return
-    with suppress(ForgeError):  # comments that show plans have reported this already
-        for scope in commented(run.forge, number) - set(planned):
-            if scope.target == target:
-                text = f"{mark_of(scope)}\n{words(scope.project)}"
-                publish_plan(run.forge, run.runner, scope, text, is_news=False)
+    target = args.target or DEFAULT_TARGET
+    is_whole = not args.files and os.path.samefile(work_tree().root, os.curdir)
+    return lambda scope: words.replace("{}", scope.project) if is_whole and scope.target == target else ""
 
 
 def _keep(forge: GitLab, plan: Plan) -> None:
@@ -295,10 +287,10 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
 def _history(args: Any, run: StepRun, targets: Iterable[str]) -> CommitHistory:
     """Return the history of the branch. Raises StaleError if a later commit was applied for a target."""
     tree, branch = work_tree(), run.runner.default_branch
-    commits, has_jobs = tree.first_parents(MOST_COMMITS), partial(_has_jobs, args)
+    commits, has_jobs = tree.first_parents(), partial(_has_jobs, args)
     advice = tree.why_missing("") if tree.is_shallow() else ""
     history = CommitHistory(run.forge, commits, branch, has_jobs, advice=advice)
-    later = tree.later_commits(f"refs/remotes/origin/{branch}", MOST_COMMITS)
+    later = tree.later_commits(f"refs/remotes/origin/{branch}")
     for target in targets:
         history.check_is_newest(later, target)
     return history
@@ -373,7 +365,10 @@ def _carry_out(
 
 def report_ends(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     """Comment on pull requests how the jobs of their merges ended. The result has the lines."""
-    commits = [sha for sha, _ in work_tree().first_parents(report.MOST_COMMITS)]
+    tree = work_tree()
+    commits = [sha for sha, _ in tree.first_parents()]
+    if len(commits) < MOST_COMMITS and tree.is_shallow():
+        run.warn(f"jobs of merges that this clone lacks are not reported: {tree.why_missing('')}")
 
     def look(entries: Sequence[Mapping[str, Any]]) -> Sequence[report.EndedJob]:
         return all_ended(entries, run.warn, hides_output=run.runner.is_public)

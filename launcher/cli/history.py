@@ -10,13 +10,15 @@ from launcher.ci_environment import pull_request
 from launcher.cli.arguments import add_project, add_target, positive
 from launcher.cli.console import Console
 from launcher.cli.render.apps import attempt_json
-from launcher.cli.render.values import Cell, ago, state_cell, table, took
+from launcher.cli.render.values import Cell, ago, state_cell, table, took, without_columns
 from launcher.inventory.attempts import attempts_of, newest_attempts
 from launcher.inventory.find import find_app
 from launcher.specs.attempt import Attempt
 
 _MOST = 20
 _SHORT = 7
+_OPTIONAL = ("ACTION", "TOOK", "BY", "PULL", "COMMIT", "CREATED")
+"""The columns that a narrow terminal does not show, in the order in which they are dropped."""
 
 USAGE = "history [JOB] [OPTIONS]"
 HELP = """\
@@ -80,4 +82,5 @@ def history_text(
         for each in attempts
         for oid, dash, rest in [each.commit.partition("-")]
     ]
+    without_columns(headings, rows, columns, _OPTIONAL)
     return table(headings, rows, color=color, columns=columns)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from launcher.ci.approvals import MOST_COMMITS, ApprovalScope, Commit, CommitHistory
+from launcher.ci.approvals import ApprovalScope, Commit, CommitHistory
 from launcher.ci.github import github_of
 from launcher.cli import jobs
 from launcher.cli.console import Console
@@ -49,7 +49,7 @@ def add_arguments(parser: Any) -> None:
 def run(args: Any, console: Console) -> int:
     tree = jobs.work_tree()
     branch = args.branch or tree.default_branch()
-    history = tree.first_parents(MOST_COMMITS, _commit(tree, branch))
+    history = tree.first_parents(_commit(tree, branch))
     commits = [oid for oid, _ in history]
 
     @cache
@@ -90,7 +90,7 @@ def _commit(tree: Repository, branch: str) -> str:
     names = (f"refs/remotes/origin/{branch}", f"refs/heads/{branch}", branch)
     commit = next(filter(None, map(tree.commit_of, names)), "")
     if not commit:
-        raise LauncherError(f"this clone has no branch `{branch}`", hint="name one: --branch main")
+        raise LauncherError(f"this clone has no branch `{branch}`", hint=tree.why_missing(branch))
     return commit
 
 

@@ -10,7 +10,7 @@ from launcher.cli.arguments import add_project, add_target, moment, positive
 from launcher.cli.console import Console
 from launcher.cli.fmt import show_diff, write
 from launcher.cli.render import values
-from launcher.cli.render.values import Cell, table
+from launcher.cli.render.values import Cell, table, without_columns
 from launcher.cli.use_edits import edits
 from launcher.errors import LauncherError, UsageError
 from launcher.inventory import recorded
@@ -75,6 +75,7 @@ def run(args: Any, console: Console) -> int:
         console.note("no attempts since then; `--since 30d` looks further back")
         return 0
     rows = [row for use in found for row in _rows(use)]
+    without_columns(_HEADINGS, rows, console.columns, _OPTIONAL)
     console.print(table(_HEADINGS, rows, color=console.color))
     for line in reasons(found):
         console.note(line)
@@ -135,6 +136,8 @@ def _write(found: Sequence[JobUse], args: Any, console: Console) -> int:
 _WORDS = {"cpu_millis": "cores", "memory_bytes": "memory", "timeout_s": "time"}
 _JSON = {"cpu_millis": "cores", "memory_bytes": "memory_bytes", "timeout_s": "time_s"}
 _HEADINGS = ("JOB", "ROLE", "AMOUNT", "ASKED", "MEDIAN", "HIGHEST", "OF", "SOURCE", "SUGGESTED")
+_OPTIONAL = ("SOURCE", "OF", "MEDIAN")
+"""The columns that a narrow terminal does not show, in the order in which they are dropped."""
 
 
 def _rows(use: JobUse) -> list[list[Cell]]:

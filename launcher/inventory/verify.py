@@ -36,7 +36,6 @@ Mark = Literal["checked", "missing", "wrong"]
 MARKS: tuple[Mark, ...] = get_args(Mark)
 LINKS = ("pull request", "approval", "document", "workspace", "image", "exit", "outputs")
 LEDGER = "the ledger"
-_MOST_COMMITS = 200
 _SHORT = 7
 _MOST_PROJECTS = 5
 _NEVER = " (rerun: never)"
@@ -164,7 +163,7 @@ class _Checks:
             return found("missing", why or "not recorded: it was applied outside of CI")
         if self._tree is None or not self._has_commit:
             return found("missing", self._no_commit)
-        for oid, subject in self._tree.first_parents(_MOST_COMMITS, self._commit):
+        for oid, subject in self._tree.first_parents(self._commit):
             if str(pull_request_in(subject)) == number:
                 return found("checked", f"commit {oid[:_SHORT]} of this clone merges it")
         why = f"no commit up to {self._commit[:_SHORT]} names it; --online asks GitHub"

@@ -116,11 +116,10 @@ def _window(line: str, span: Span, columns: int) -> tuple[str, int, int]:
     marked = _shown(line[start : min(end, start + columns + 1)])
     rest = _shown(line[end : end + columns + 1])
     limit = max(1, columns - width(before))
-    if len(marked) > limit:
-        marked, rest = marked[: limit - 1] + "…", ""
-    if len(rest) > limit - len(marked):
-        rest = rest[: limit - len(marked)] + "…"
-    return before + marked + rest, width(before), max(1, width(marked))
+    text = marked + rest
+    if len(text) > limit:
+        text = text[: limit - 1] + "…"
+    return before + text, width(before), max(1, width(text[: len(marked)]))
 
 
 def _shown(text: str) -> str:

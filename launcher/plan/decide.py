@@ -22,6 +22,7 @@ from launcher.plan.step import (
     Reason,
     ReasonCode,
     Step,
+    in_brief,
     is_abandoned,
     submitter,
 )
@@ -154,7 +155,7 @@ class _Decision:
             return self._waiting(last)
         running = Reason("already_running", detail=f"attempt {last.number} is running")
         step = self._step("keep", submitting or [running])
-        others = (f"it {each.detail}" for each in grounds_.other_needs(last, desired.grounds))
+        others = (f"it {each.detail}" for each in in_brief(grounds_.other_needs(last, desired.grounds)))
         differences = [*(each.detail for each in changed), *others]
         notes = (f"out of date once it has ended: {each}" for each in differences)
         return replace(step, notes=(*step.notes, *notes))
@@ -223,7 +224,7 @@ class _Decision:
         desired, grounds = self._desired, self._desired.grounds
         if failed := grounds_.failed(grounds):
             notes = tuple(dict.fromkeys(each.note for each in grounds if each.note and not each.stands))
-            return replace(self._step("hold", [failed, *reasons], changes), notes=notes)
+            return replace(self._step("hold", [*failed, *reasons], changes), notes=notes)
         if (lack := desired.lack) is not None:
             return self._lacking(lack, reasons, changes)
         if self._history.running and self._lifecycle.protect:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from launcher.dataclass import dataclass, field, replace
 from launcher.plan.snapshot import Snapshot, missing_output
-from launcher.plan.step import Reason, Step, is_abandoned, is_unfinished, submitter
+from launcher.plan.step import OTHER_NEEDS, Reason, Step, is_abandoned, is_unfinished, submitter
 from launcher.specs.attempt import WAITING_STATES, Attempt, StoodOn, late_document
 from launcher.specs.inputs import InputFiles
 from launcher.specs.launch import JobKey, Launch, Need
-from launcher.text import natural, some_of
+from launcher.text import natural
 
 if TYPE_CHECKING:
     from launcher.plan.turns import Room
@@ -20,8 +20,6 @@ _State = Literal["succeeded", "pending", "starts", "none"]
 _T = TypeVar("_T")
 Knows = Callable[[Attempt, StoodOn], bool]
 """Whether an attempt's record of a need can be compared in this state folder: see `Snapshot.knows`."""
-_SHOWN = 8
-"""How many jobs the text of a reason names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,11 +246,10 @@ def other_needs(attempt: Attempt, grounds: Sequence[Ground], *, order_too: bool 
     before = {each.job for each in attempt.needs}
     new = {ground.job for ground in grounds if ground.need.rerun or order_too} - before
     gone = before - {ground.job for ground in grounds} - set(() if order_too else attempt.order_only)
-    found = [("now also needs", new), ("no longer needs", gone)]
     return [
-        Reason("needs_changed", detail=f"{words} {some_of(sorted(jobs, key=natural), _SHOWN)}")
-        for words, jobs in found
-        if jobs
+        Reason("needs_changed", detail=f"{words} {job}")
+        for words, jobs in zip(OTHER_NEEDS, (new, gone), strict=True)
+        for job in sorted(jobs, key=natural)
     ]
 
 
@@ -283,10 +280,9 @@ def _other_editions(attempt: Attempt, grounds: Iterable[Ground], knows: Knows) -
     return [ground for ground in grounds if ground.job in stood_on and ground.has_moved(stood_on[ground.job])]
 
 
-def failed(grounds: Iterable[Ground]) -> Reason | None:
-    """Return the reason to hold a job that would start, with every need that offers no attempt."""
-    troubles = [ground.trouble for ground in grounds if ground.stands is None]
-    return Reason("needs_failed", detail=some_of(troubles, _SHOWN)) if troubles else None
+def failed(grounds: Iterable[Ground]) -> list[Reason]:
+    """Return the reasons to hold a job that would start: one for each need that offers no attempt."""
+    return [Reason("needs_failed", detail=ground.trouble) for ground in grounds if ground.stands is None]
 
 
 def _stands(need: Need, attempt: Attempt, note: str = "") -> Ground:

@@ -16,8 +16,11 @@ from launcher.text import listing, natural, some_of
 if TYPE_CHECKING:
     from launcher.specs.binding import BoundLaunch
 
-_SHOWN: Final = 3
-"""How many changed needs the text of a reason names."""
+_CHANGED: Final = 3
+_OTHERS: Final = 8
+"""The most needs that the text of a reason names: of those that have changed alike, and of others."""
+OTHER_NEEDS: Final = ("now also needs", "no longer needs")
+"""How the details of `needs_changed` begin for needs that only the file has, or only the attempt."""
 ActionKind = Literal["keep", "create", "replace", "rerun", "resume", "destroy", "hold"]
 Blocked = Literal["protected", "on_change_hold", "over_capacity", "refused"]
 LACKING: Final[tuple[Blocked, ...]] = ("over_capacity", "refused")
@@ -246,7 +249,7 @@ class Step:
         needs = {need.job for need in self.launch.needs} if self.launch is not None else set()
         reasons = [
             changed if changed and reason.code == "spec_changed" and self.changes else str(reason)
-            for reason in _in_brief(self.reasons, needs)
+            for reason in in_brief(self.reasons, needs)
         ]
         return "; ".join([*reasons, *filter(None, [self.attribution])])
 
@@ -273,19 +276,33 @@ class Step:
         return "".join(f"{line}\n" for line in lines)
 
 
-def _in_brief(reasons: Sequence[Reason], needs: Container[str]) -> Iterator[Reason]:
-    """Yield the reasons, and one for all needs that have changed alike: `a and 58 more will run`."""
-    groups: dict[str | int, list[str]] = {}
+def in_brief(reasons: Sequence[Reason], needs: Container[str] = ()) -> Iterator[Reason]:
+    """Yield the reasons, and one for all needs of which the same is said: `a and 58 more will run`."""
+    groups: dict[tuple[ReasonCode, str, str] | int, list[str]] = {}
     for at, reason in enumerate(reasons):
-        job, _, way = reason.detail.partition(" ")
-        is_need = reason.code == "needs_changed" and job in needs
-        groups.setdefault(way if is_need else at, []).append(job)
-    for key, jobs in groups.items():
+        before, name, after = _around_need(reason, needs)
+        groups.setdefault((reason.code, before, after) if name else at, []).append(name)
+    for key, names in groups.items():
         if isinstance(key, int):
             yield reasons[key]
             continue
-        verb = key.replace("is ", "are ", 1).replace("has ", "have ", 1) if len(jobs) > 1 else key
-        yield Reason("needs_changed", detail=f"{some_of(sorted(jobs, key=natural), _SHOWN)} {verb}")
+        code, before, after = key
+        if after and len(names) > 1:
+            names = sorted(names, key=natural)
+            after = after.replace("is ", "are ", 1).replace("has ", "have ", 1)
+        shown = some_of(names, _CHANGED if after else _OTHERS)
+        yield Reason(code, detail=" ".join(filter(None, (before, shown, after))))
+
+
+def _around_need(reason: Reason, needs: Container[str]) -> tuple[str, str, str]:
+    """Divide the detail of a reason about one need at its name; the name is "" for any other reason."""
+    if reason.code == "needs_failed":
+        return "", reason.detail, ""
+    first, _, after = reason.detail.partition(" ")
+    before, _, last = reason.detail.rpartition(" ")
+    if reason.code != "needs_changed" or first not in needs:
+        return before, last if before in OTHER_NEEDS else "", ""
+    return "", first, after
 
 
 def submitter(attempt: Attempt) -> str:

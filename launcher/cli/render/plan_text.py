@@ -240,8 +240,9 @@ def _remedy(step: Step) -> str:
         return "to go on, put its record right: until then nothing of the job is started or stopped"
     if any(reason.code == "unapproved" for reason in step.reasons):
         return "to carry it out, review a plan that shows it, and approve that one"
-    if failed := next((reason for reason in step.reasons if reason.code == "needs_failed"), None):
-        jobs = [trouble.partition(":")[0] for trouble in failed.detail.split(", ")]
+    if failed := {each.detail.partition(":")[0] for each in step.reasons if each.code == "needs_failed"}:
+        needs = [need.job for need in step.launch.needs] if step.launch is not None else []
+        jobs = [need for need in needs if need in failed] or needs
         return f"it follows once {listing(jobs)} {'has' if len(jobs) == 1 else 'have'} succeeded"
     return f"to run it again: --rerun {step.key.job}"
 

@@ -220,8 +220,10 @@ def table(
     return "\n".join(GAP.join(line).rstrip() for line in zip(*padded, strict=True))
 
 
-_LEAST = 20
+_LEAST = 12
 """The fewest columns to which a text is wrapped beside others."""
+_ENOUGH = 20
+"""The columns of a text for which no others are dropped."""
 
 
 def _lines(row: Sequence[Cell], columns: int) -> Iterator[Sequence[Cell]]:
@@ -239,6 +241,18 @@ def room(headings: Sequence[str], rows: Sequence[Sequence[Cell]], columns: int) 
         max(map(width, (heading, *each))) for heading, each in zip(headings, cells, strict=False) if any(each)
     ]
     return columns - sum(sizes) - len(GAP) * len(sizes)
+
+
+def without_columns(
+    headings: Sequence[str], rows: Sequence[list[Cell]], columns: int | None, dropped: Iterable[str]
+) -> None:
+    """Empty columns of a table in place, in the order of `dropped`, until the last one has room for text."""
+    wanted = min(max((width(text_of(row[-1])) for row in rows), default=0), _ENOUGH)
+    for column in map(headings.index, dropped):
+        if columns is None or room(headings, rows, columns) >= wanted:
+            break
+        for row in rows:
+            row[column] = ""
 
 
 def fit(

@@ -316,7 +316,8 @@ class References:
     def _unknown(self, name: str, written: str, path: Path) -> None:
         lacking = [f"matrix.{each}" for each in self.combination.lacks]
         known = list(dict.fromkeys([*self.values, *lacking, *GIT_NAMES, *RUN_MACROS, JOB_DIR]))
-        near = f"var.{name}" if f"var.{name}" in self.values else nearest(name, known)
+        full = (each for each in (f"var.{name}", f"matrix.{name}") if each in known)
+        near = next(full, None) or nearest(name, known)
         if not near and name.startswith("var."):
             near = nearest(name[4:], (n for n in known if n.startswith("var.")))
         near = _FOREIGN_NAMES.get(name, near)

@@ -163,3 +163,61 @@ def test_the_last_job_file_of_a_repository_is_removed_by_a_pull_request(repo, gi
         gate.open()
     repo.land(3, {"next.launcher.yaml": job("next")})
     assert ran(scenario)["next"] == ["3"]
+
+
+def push_commits(repo: Repository, count: int) -> None:
+    """Push commits that change nothing, each the merge of work that is no job."""
+    for number in range(count):
+        git(repo.work, "commit", "-qm", f"other work {number}", "--allow-empty")
+    git(repo.work, "push", "-q", "origin", "main")
+
+
+@pytest.mark.slow
+def test_a_job_that_ends_after_a_hundred_merges_is_reported(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
+) -> None:
+    repo.land(1, {"one.launcher.yaml": job("one")})
+    scenario.wait("one")
+    push_commits(repo, 100)
+    repo.report()
+    assert "### 1 succeeded" in github.bodies(1)[1]
+
+
+@pytest.mark.slow
+def test_a_report_looks_no_further_back_than_a_commit_before_which_all_is_reported(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
+) -> None:
+    """It looks at 50 commits in any case: an older one may have been applied for another target since."""
+    repo.land(1, {"one.launcher.yaml": job("one")})
+    push_commits(repo, 70)
+    repo.land(2, {"two.launcher.yaml": job("two")})
+    for name in ("one", "two"):
+        scenario.wait(name)
+    push_commits(repo, 50)
+    asked = []
+    for _ in range(2):
+        before = len(github.requests)
+        repo.report()
+        asked.append(sum("check-runs" in each and "GET" in each for each in github.requests[before:]))
+    assert asked == [124, 51]
+    assert [len(github.bodies(number)) for number in (1, 2)] == [2, 2]
+
+
+def test_a_plan_of_several_projects_asks_once_for_the_pull_request_and_its_comments(
+    repo: Repository, github: FakeGitHub
+) -> None:
+    files = {f"{name}/launcher.toml": f'project = "{name}"\n' for name in "abc"}
+    repo.pull_request(1, {**files, **{f"{name}/{name}.launcher.yaml": job(name) for name in "abc"}})
+    before = len(github.requests)
+    repo.plan(1)
+    asked = [each for each in github.requests[before:] if each.startswith("GET")]
+    assert sorted(asked) == ["GET /issues/1/comments", "GET /pulls/1"]
+    assert sorted(body.splitlines()[0] for body in github.bodies(1)) == [
+        f"<!-- launcher plan: {name} -->" for name in "abc"
+    ]
+
+
+def test_a_report_of_a_shallow_clone_names_how_to_fetch_the_merges_that_it_lacks(repo: Repository) -> None:
+    assert "::warning" not in repo.report()
+    repo.depth = 1
+    assert "jobs of merges that this clone lacks are not reported" in repo.report()

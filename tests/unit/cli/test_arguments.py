@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from launcher.cli.arguments import Arguments, HelpRequested, count, key_value
+from launcher.cli.main import command
 from launcher.errors import UsageError
 
 
@@ -104,6 +105,16 @@ def test_missing_words_and_surplus_words_are_refused():
         parsed(declare_one, [])
     with pytest.raises(UsageError, match="unexpected argument `c`"):
         parsed(declare_one, ["a", "b", "c"])
+
+
+@pytest.mark.parametrize("name", ["schema", "ci"])
+def test_the_error_of_a_missing_word_names_the_words_to_choose_from(name):
+    with pytest.raises(UsageError) as caught:
+        parsed(command(name).add_arguments, [])
+    parser = Arguments(f"launcher {name}")
+    command(name).add_arguments(parser)
+    (choices,) = (each.choices for each in parser.declared if each.choices and not each.is_option)
+    assert all(choice in str(caught.value) for choice in choices)
 
 
 def test_given_values_do_not_leak_into_the_next_line():

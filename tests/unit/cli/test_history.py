@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,27 @@ def test_a_run_url_with_control_characters_is_not_recorded(scenario: Scenario) -
 @pytest.mark.parametrize("command", ["list", "history", "use"])
 def test_a_limit_of_0_is_refused(command: str, scenario: Scenario) -> None:
     assert "expected at least 1" in scenario.launcher(command, "--limit", "0", code=64).err
+
+
+def test_the_hint_on_a_missing_branch_names_a_branch_that_the_clone_has(
+    scenario: Scenario, tmp_path: Path
+) -> None:
+    repo = tmp_path / "repo"
+    for command in (
+        ("init", "-q", "-b", "trunk", str(repo)),
+        (
+            "-C",
+            str(repo),
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@b",
+            "commit",
+            "-q",
+            "--allow-empty",
+            "-mx",
+        ),
+    ):
+        subprocess.run(["git", *command], check=True)
+    said = scenario.launcher("synced", "--branch", "trunc", code=1, cwd=repo).err
+    assert "did you mean `trunk`?" in said

@@ -1,18 +1,23 @@
 """Terminals of 60 and 80 columns: nothing that tells rows apart, or is copied, is cut."""
 
+from dataclasses import replace
+
 import pytest
 
+from launcher.cli import use
 from launcher.cli.arguments import Arguments, help_text
+from launcher.cli.history import history_text
 from launcher.cli.main import command, names
 from launcher.cli.render.apps import apps_table
 from launcher.cli.render.plan_lines import role_lines
 from launcher.cli.render.progress import Progress
-from launcher.cli.render.values import cut, shortened, table
+from launcher.cli.render.values import cut, shortened, table, without_columns
 from launcher.components import component_help
 from launcher.components.dist import ddp
 from launcher.specs.launch import JobKey
 from launcher.state.records import AppRecord, ReplicaRecord
 from launcher.text import width
+from tests.unit.cli.worlds import attempt, launch
 
 
 def test_long_names_keep_the_end_that_tells_them_apart():
@@ -96,6 +101,34 @@ def test_the_help_of_a_command_fits_in_60_columns(monkeypatch, name):
     text, _, _ = help_text(command(name), arguments).partition("Examples:")
     prose = [line for line in text.splitlines()[1:] if not line.startswith(" ") and "  " not in line]
     assert [line for line in prose if len(line) > 60] == []
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize("with_jobs", [False, True])
+def test_the_attempts_of_a_job_fit_and_say_why_each_ran(columns, with_jobs):
+    name = "train-resnet-0p01-3" if with_jobs else "train"
+    of_ci = {
+        "commit": "0123456789abcdef-dirty",
+        "actor": "ann.lee",
+        "pull_request": "1234",
+        "action": "create",
+    }
+    old = attempt(launch(name), "succeeded", started_at=2.0, ended_at=9000.0, **of_ci)
+    old = replace(old, reason="changed: roles.main.args[1], roles.main.env, timeout, resource")
+    text = history_text([old], with_jobs=with_jobs, color=False, columns=columns)
+    assert max(map(len, text.splitlines())) <= columns
+    assert "ATTEMPT" in text
+    assert "roles.main.env," in text
+    assert "SUCCEEDED" in text
+
+
+def test_the_amounts_that_a_job_used_fit_in_50_columns():
+    headings = ("JOB", "ROLE", "AMOUNT", "ASKED", "MEDIAN", "HIGHEST", "OF", "SOURCE", "SUGGESTED")
+    rows = [["train", "", "memory", "16 GiB", "3.1 GiB", "4.2 GiB", "12", "peak", "memory: 5GiB"]]
+    without_columns(headings, rows, 50, use._OPTIONAL)
+    text = table(headings, rows)
+    assert max(map(len, text.splitlines())) <= 50
+    assert text.split()[-2:] == ["memory:", "5GiB"]
 
 
 def running():

@@ -10,7 +10,7 @@ from launcher.cli.render.plan_lines import command
 from launcher.cli.render.plan_text import plan_text
 from launcher.plan.model import attributed
 from launcher.plan.reconcile import Scope
-from launcher.plan.step import Blocked
+from launcher.plan.step import Blocked, Reason
 from launcher.specs import Probe, Role
 from launcher.specs.attempt import StoodOn
 from launcher.specs.launch import Need
@@ -329,6 +329,21 @@ def test_a_job_whose_need_failed_names_that_need():
         "!   train    hold: needs_failed (prepare: failed); no attempt of this job is on record",
         "      it follows once prepare has succeeded",
     ]
+
+
+def test_a_job_with_many_failed_needs_names_some_and_counts_the_others():
+    names = [f"part-{n}" for n in range(12)]
+    failed = [attempt(launch(name), "failed") for name in names]
+    shown = lines([*map(launch, names), needing("train", *names)], failed)
+    assert "      it follows once part-0, part-1, part-2, part-3, part-4 … and 7 more have succeeded" in shown
+
+
+def test_the_advice_for_a_skipped_job_names_the_jobs_that_it_needs():
+    failed = attempt(launch("prepare"), "failed")
+    made = plan([launch("prepare"), needing("train", "prepare")], [failed])
+    reason = Reason("needs_failed", detail="skipped: prepare failed")
+    skipped = replace(made, steps=(made.steps[0], replace(made.steps[1], reasons=(reason,))))
+    assert "      it follows once prepare has succeeded" in plan_text(skipped).splitlines()
 
 
 def test_a_plan_shows_that_a_waiting_attempt_is_withdrawn():

@@ -187,7 +187,7 @@ def test_a_changed_file_makes_the_commit_dirty_and_an_untracked_file_does_not(wo
 def test_the_history_has_full_ids_and_subjects_whatever_git_hashes_with(tmp_path: Path, hashes: str):
     git(tmp_path, "init", "-q", f"--object-format={hashes}")
     git(tmp_path, "commit", "-q", "--allow-empty", "-m", "one of two")
-    assert found(tmp_path).first_parents(5) == [(git(tmp_path, "rev-parse", "HEAD"), "one of two")]
+    assert found(tmp_path).first_parents(limit=5) == [(git(tmp_path, "rev-parse", "HEAD"), "one of two")]
 
 
 def test_a_range_of_commits_names_no_commit(work_tree: Path):
@@ -284,7 +284,7 @@ def test_no_program_that_a_checkout_names_is_run(work_tree: Path, tmp_path: Path
     repo.commit()
     assert repo.origin
     repo.ignored(["text"])
-    assert [subject for _, subject in repo.first_parents(9)] == ["attributes", "one"]
+    assert [subject for _, subject in repo.first_parents(limit=9)] == ["attributes", "one"]
     with repo.exported(repo.commit_of("HEAD")):
         pass
     assert not canary.exists(), canary.read_text()

@@ -89,7 +89,7 @@ def test_help_and_source_fit_a_narrow_terminal_and_text_to_copy_stays_whole() ->
         "error[wrong-type]: no\n"
         " --> f.yaml:1:44\n"
         "  |\n"
-        "1 | …xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxHEREyyyyyyyyyyy…\n"
+        "1 | …xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxHEREyyyyyyyyyy…\n"
         "  |                                ^^^^\n"
         "  = help: did you mean `there`?\n"
         "  = help: write `a: [one, two, three]` in its\n"

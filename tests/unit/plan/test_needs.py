@@ -1,5 +1,6 @@
 """Jobs with needs: the order of steps, what a job stands on, and when it runs again or is held."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from launcher.apply.observe import merge
 from launcher.errors import UsageError
+from launcher.plan.codec import dumps
 from launcher.plan.model import Plan
 from launcher.plan.reconcile import reconcile, select
 from launcher.plan.step import Step
@@ -343,6 +345,21 @@ def test_needs_that_have_changed_in_the_same_way_share_a_reason() -> None:
     made = step(plan([*many, total], *map(done, many), *again, stood_on), "sum")
     assert made.why() == "needs_changed (b-0, b-1, b-2 and 9 more have run since: attempt 2)"
     assert len(made.reasons) == 12
+
+
+def test_the_text_of_a_plan_names_a_few_needs_and_its_json_all() -> None:
+    many = [job(f"b-{n}") for n in range(12)]
+    total = job("sum", needs=need(*(each.key.job for each in many)))
+    ended = [done(each, 1, state="failed") for each in many]
+    made = plan([*many, total], *ended, done(total))
+    shown = ", ".join(f"b-{n}: failed" for n in range(8))
+    assert step(made, "sum").why().startswith(f"needs_failed ({shown} and 4 more); needs_changed (now also")
+    document = json.loads(dumps(made.stamped(plan_id="p", created_at=1.0)))
+    (saved,) = (each for each in document["jobs"] if each["key"]["job"] == "sum")
+    assert [each["detail"] for each in saved["reasons"]] == [
+        *(f"b-{n}: failed" for n in range(12)),
+        *(f"now also needs b-{n}" for n in range(12)),
+    ]
     failed = [done(each, state="failed") for each in many]
     assert "b-7: failed and 4 more)" in step(plan([*many, total], *failed), "sum").why()
 
