@@ -331,6 +331,8 @@ def distance(one: str, other: str, most: int = _LONGEST_NAME) -> int:
 
     Source: Damerau and Levenshtein, in the form that edits no letter twice ("optimal string alignment").
     """
+    alike = next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), 0)
+    one, other = one[alike:], other[alike:]
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, a in enumerate(one, 1):

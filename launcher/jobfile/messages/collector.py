@@ -11,6 +11,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from functools import cache, lru_cache, partial
+from itertools import count
 from typing import Any, Literal, TypeVar
 
 from launcher.dataclass import dataclass, field, replace
@@ -198,11 +199,13 @@ class Collector:
     spelt: dict[Path, str] = field(default_factory=dict)
     needs: dict[str, tuple[Path, At]] = field(default_factory=dict)
     outputs: list[tuple[str, Path, str]] = field(default_factory=list)
+    _hints: Iterator[int] = field(default_factory=count)
     _parts: dict[tuple[Path, At], dict[str, int]] = field(default_factory=dict)
 
     def fork(self) -> Collector:
         """Return a collector with the known facts so far, and without problems."""
-        return Collector(self.document, [], set(self.broken), set(self.assumed), {}, dict(self.definitions))
+        broken, assumed, definitions = {*self.broken}, {*self.assumed}, {**self.definitions}
+        return Collector(self.document, [], broken, assumed, {}, definitions, _hints=self._hints)
 
     def add(
         self,
@@ -265,8 +268,8 @@ class Collector:
         self.add(path, code, message, at=at, label=label, hint=otherwise)
 
     def has_hints(self, known: Sized) -> bool:
-        """Whether a further problem can be worded with all of these names."""
-        return has_hints(len(self.found), len(known))
+        """Whether one more problem of this collector or its forks can be worded with all of these names."""
+        return has_hints(next(self._hints), len(known))
 
     def written(self, value: Any) -> str:
         """Return a value on one line, in the file's format."""
@@ -315,7 +318,7 @@ class Collector:
         if part and part not in known:
             source, start, end = within
             known[part] = source.text.find(part, max(start, next(reversed(known.values()), start)), end)
-            if known[part] < 0 and self.has_hints(()):
+            if known[part] < 0 and has_hints(len(known), 0):
                 known[part] = source.text.find(part, start, end)
         return known.get(part, -1)
 
