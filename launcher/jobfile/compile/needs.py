@@ -125,6 +125,7 @@ class Neighbours:
     _homes: Homes = field(init=False)
     _paths: dict[str, list[str]] = field(default_factory=dict)
     _documents: dict[str, Document | None] = field(default_factory=dict)
+    _unread: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
     _declared: dict[tuple[str, str, str], dict[str, list[Declared]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -135,9 +136,10 @@ class Neighbours:
         "" → those that may have further names."""
         key = (launch.directory, launch.key.project, launch.key.target)
         if key not in self._declared:
-            found = (self._read(path, launch.key.target) for path in self._around(launch.directory))
+            found = {path: self._read(path, launch.key.target) for path in self._around(launch.directory)}
+            self._unread[key] = [path for path, jobs in found.items() if jobs is None]
             self._declared[key] = {}
-            for each in (each for jobs in found for each in jobs or ()):
+            for each in (each for jobs in found.values() for each in jobs or ()):
                 is_of_project = each.project == launch.key.project
                 for name in (*each.names, *[""] * each.is_guessed) if is_of_project else ():
                     self._declared[key].setdefault(name, []).append(each)
@@ -162,17 +164,16 @@ class Neighbours:
             return itself._replace(unresolved=f"{why}; give that file as well")
         if matrices:
             return Meaning(frozenset().union(*(each.jobs for each in matrices)))
-        unread = "" if files else next(self._unread(launch, name), "")
+        unread = "" if files else next(self._maybe_declaring(launch, name), "")
         why = f"no file that can be read declares `{name}`; mend {unread}" if unread else ""
         return itself._replace(unresolved=why)
 
-    def _unread(self, launch: Launch, name: str) -> Iterator[str]:
+    def _maybe_declaring(self, launch: Launch, name: str) -> Iterator[str]:
         """Yield the job files around a launch that may declare `name` but cannot be fully read."""
-        for path in self._around(launch.directory):
-            if self._read(path, launch.key.target) is None:
-                document = self._documents[path]
-                if document is None or name in document.source.text:
-                    yield os.path.relpath(path, self.cwd)
+        for path in self._unread[launch.directory, launch.key.project, launch.key.target]:
+            document = self._documents[path]
+            if document is None or name in document.source.text:
+                yield os.path.relpath(path, self.cwd)
 
     def _around(self, folder: str) -> Sequence[str]:
         if folder not in self._paths:
