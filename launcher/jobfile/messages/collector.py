@@ -199,6 +199,8 @@ class Collector:
     spelt: dict[Path, str] = field(default_factory=dict)
     needs: dict[str, tuple[Path, At]] = field(default_factory=dict)
     outputs: list[tuple[str, Path, str]] = field(default_factory=list)
+    _around: set[Path] = field(default_factory=set)  # the paths that are unsound, and those around them
+    _counted: tuple[int, int] = (0, 0)
     _hints: Iterator[int] = field(default_factory=count)
     _parts: dict[tuple[Path, At], dict[str, int]] = field(default_factory=dict)
 
@@ -300,12 +302,16 @@ class Collector:
 
     def is_sound(self, *paths: Path) -> bool:
         """Whether nothing at the paths, around or inside them, is wrong or a placeholder; "*" is any name."""
-        unsound = (*self.broken, *self.assumed) if paths else ()
-        return not any(
-            all(one in (other, "*") for one, other in zip(path, known, strict=False))
-            for path in paths
-            for known in unsound
-        )
+        return not any(map(self._is_unsound, paths))
+
+    def _is_unsound(self, path: Path) -> bool:
+        if "*" in path:
+            unsound = (*self.broken, *self.assumed)
+            return any(all(a in (b, "*") for a, b in zip(path, each, strict=False)) for each in unsound)
+        if self._counted != (sizes := (len(self.broken), len(self.assumed))):
+            self._counted, new = sizes, self.broken.union(self.assumed).difference(self._around)
+            self._around.update(each[:size] for each in new for size in range(len(each) + 1))
+        return path in self._around or self.is_broken(path) or self.is_assumed(path)
 
     def place(self, path: Path, message: str, *, at: At = "key") -> Related:
         """Return a second place in this file."""
