@@ -36,6 +36,9 @@ DURATION_PATTERN = "^(?=.)" + "".join(rf"([0-9]+(\.[0-9]+)?{unit})?" for unit in
 _LONGEST_PATH_NAME = 100  # well below the 255 bytes of a file name, to leave room for suffixes
 _LONGEST_ARGUMENT = 131_071  # bytes: MAX_ARG_STRLEN of Linux, less the end of the text
 _LONGEST_DURATION = 100  # characters, so that long texts are refused at once
+_LONGEST_NAME = 100  # characters of names whose slips are counted, which takes the product of their lengths
+_MOST_LISTED = 100  # names in a hint
+_MOST_COMPARED = 100_000  # names with unknown ones, for the hints of one file
 
 
 def paint(text: str, style: str, color: bool = True) -> str:
@@ -272,10 +275,16 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     return f"did you mean `{near}`?" if near else None
 
 
+def has_hints(problems: int, known: int) -> bool:
+    """Whether a further unknown name gets a hint, after so many problems: a hint takes time for each known
+    name, and a file may have thousands of both."""
+    return problems * (known + 100) <= _MOST_COMPARED
+
+
 def name_hint(name: str, known: Iterable[str]) -> str | None:
-    """Return a hint for an unknown name: the nearest known one, else all known names, else None."""
+    """Return a hint for an unknown name: the nearest known one, else the known names, else None."""
     names = sorted(known)
-    return did_you_mean(name, names) or (f"there are: {', '.join(names)}" if names else None)
+    return did_you_mean(name, names) or (f"there are: {listing(names, _MOST_LISTED)}" if names else None)
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -286,18 +295,20 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """
     word = _plain(name)
     letters = set(word)
-    found: list[tuple[bool, int, int, str]] = []
-    for position, candidate in enumerate(known):
+    alike: str | None = None
+    part: tuple[int, str] | None = None
+    least = len(word) + 1
+    for candidate in known if len(word) <= _LONGEST_NAME else ():
         plain = _plain(candidate)
-        allowed = (max(len(word), len(plain)) + 1) // 3
-        gap = abs(len(word) - len(plain))
+        longer, gap = max(len(word), len(plain)), abs(len(word) - len(plain))
+        allowed = min((longer + 1) // 3, least - 1)
         # Length and letters rule out most names; a file may have thousands of unknown ones.
-        is_near = gap <= allowed and len(letters - set(plain)) <= allowed
-        if is_near and (slips := distance(word, plain)) <= allowed:
-            found.append((False, slips, position, candidate))
-        elif _is_part(word, plain):
-            found.append((True, gap, position, candidate))
-    return min(found)[-1] if found else None
+        is_near = longer <= _LONGEST_NAME and gap <= allowed and len(letters.difference(plain)) <= allowed
+        if is_near and (slips := distance(word, plain, allowed)) <= allowed:
+            alike, least = candidate, slips
+        elif alike is None and (part is None or gap < part[0]) and _is_part(word, plain):
+            part = gap, candidate
+    return part[1] if alike is None and part else alike
 
 
 def typed(path: str) -> str:
@@ -313,11 +324,15 @@ def dotted(path: Iterable[str | int]) -> str:
     return text.removeprefix(".")
 
 
-def distance(one: str, other: str) -> int:
+def distance(one: str, other: str, most: int = _LONGEST_NAME) -> int:
     """Return the number of slips between two texts: an extra, missing or wrong letter, or two swapped ones.
+
+    More than `most` slips may count as one more than that.
 
     Source: Damerau and Levenshtein, in the form that edits no letter twice ("optimal string alignment").
     """
+    alike = next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), 0)
+    one, other = one[alike:], other[alike:]
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, a in enumerate(one, 1):
@@ -327,6 +342,8 @@ def distance(one: str, other: str) -> int:
             if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
                 best = min(best, above[j - 2] + 1)
             row.append(best)
+        if min(row) > most and min(before) >= most:
+            return most + 1  # a number of a later row comes from these two, where a swap adds one
     return row[-1]
 
 

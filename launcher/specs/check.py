@@ -30,7 +30,7 @@ from launcher.specs.macros import RUN_MACROS, find_macros, is_run_macro, role_of
 from launcher.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 from launcher.specs.resources import GPU_TYPE, GPU_TYPE_FORM
 from launcher.specs.secret import MalformedSecretException, Secret
-from launcher.text import name_hint, unusable_in
+from launcher.text import has_hints, name_hint, unusable_in
 
 Path = tuple[str | int, ...]
 
@@ -72,8 +72,9 @@ def check_app(app: AppDef) -> list[Problem]:
         return found
     if any(role.service or role.depends_on for role in app.roles):
         found += _check_order(app)
+    unknown: list[str] = []
     for role in app.roles:
-        found += _check_hosts(role, counts)
+        found += _check_hosts(role, counts, unknown)
     return found
 
 
@@ -284,9 +285,10 @@ def _check_order(app: AppDef) -> Iterator[Problem]:
         message = "all roles are services: the app ends with the roles that are none, so one must not be"
         path, all_roles = ("roles", services[0].name, "service"), ("roles", "*", "service")
         yield Problem(path, "constraint", message, (all_roles,))
+    unknown: list[str] = []
     for role in app.roles:
         for name, condition in role.depends_on.items():
-            for code, message in _faults_of_condition(role, name, condition, roles):
+            for code, message in _faults_of_condition(role, name, condition, roles, unknown):
                 reads = tuple(("roles", name, field) for field in ("ready", "service"))
                 yield Problem(("roles", role.name, "depends_on", name), code, message, reads)
     for circle in _circles(roles):
@@ -296,12 +298,12 @@ def _check_order(app: AppDef) -> Iterator[Problem]:
 
 
 def _faults_of_condition(
-    role: Role, name: str, condition: object, roles: Mapping[str, Role]
+    role: Role, name: str, condition: object, roles: Mapping[str, Role], unknown: list[str]
 ) -> Iterator[tuple[str, str]]:
     if name == role.name:
         yield "constraint", f"role `{name}` waits for itself"
     elif name not in roles:
-        yield "unknown-variant", f"there is no role `{name}`; {name_hint(name, list(roles))}"
+        yield "unknown-variant", f"there is no role `{name}`{_hint(name, roles, unknown)}"
     elif condition not in CONDITIONS:
         yield "unknown-variant", f"want one of {', '.join(CONDITIONS)}, got {condition!r}"
     elif condition == "ready" and roles[name].ready is None:
@@ -312,37 +314,43 @@ def _faults_of_condition(
         yield "constraint", f"role `{name}` is a service and runs until the others have ended: {remedy}"
 
 
+def _hint(name: str, roles: Collection[str], unknown: list[str]) -> str:
+    """Return the rest of a sentence about an unknown role, and add the role to the unknown ones so far."""
+    unknown.append(name)
+    return f"; {name_hint(name, roles)}" if has_hints(len(unknown), len(roles)) else ""
+
+
 def _circles(roles: Mapping[str, Role]) -> Iterator[Sequence[str]]:
     """Yield each circle of two or more roles once, from the role that the app lists first."""
     known: set[frozenset[str]] = set()
     done: set[str] = set()
+    order = {name: place for place, name in enumerate(roles)}
     for first in roles:
-        stack = [(first, iter(roles[first].depends_on))]
+        stack = {first: iter(roles[first].depends_on)}
         while stack:
-            name, rest = stack[-1]
-            path = [each for each, _ in stack]
+            name, rest = next(reversed(stack.items()))
             others = (each for each in rest if each in roles and each not in done and each != name)
             following = next(others, None)
             if following is None:
                 done.add(name)
-                stack.pop()
-            elif following in path:
+                del stack[name]
+            elif following in stack:
+                path = [*stack]
                 circle = path[path.index(following) :]
                 if frozenset(circle) not in known:
                     known.add(frozenset(circle))
-                    order = list(roles)
-                    start = circle.index(min(circle, key=order.index))
+                    start = circle.index(min(circle, key=order.__getitem__))
                     yield [*circle[start:], *circle[:start]]
             else:
-                stack.append((following, iter(roles[following].depends_on)))
+                stack[following] = iter(roles[following].depends_on)
 
 
-def _check_hosts(role: Role, roles: Collection[str]) -> Iterator[Problem]:
+def _check_hosts(role: Role, roles: Collection[str], unknown: list[str]) -> Iterator[Problem]:
     """Yield a problem for each macro in a role's texts that names the host of a missing role."""
     for path, name, written in macros_in(role, "$<role."):
         other = role_of_host(name)
         if other is not None and other not in roles:
-            message = f"`{written}` names no role of this app; {name_hint(other, list(roles))}"
+            message = f"`{written}` names no role of this app{_hint(other, roles, unknown)}"
             yield Problem(path, "unknown-reference", message, (("roles", other),))
 
 
@@ -356,10 +364,10 @@ def _check_text(path: Path, text: object) -> Iterator[Problem]:
         return
     if unusable := unusable_in(text):
         yield Problem(path, "unusable-text", f"text for a process cannot hold {unusable}")
-    for name, start, end in find_macros(text):
+    for number, (name, start, end) in enumerate(find_macros(text)):
         if name != JOB_DIR and not is_run_macro(name):
-            hint = name_hint(name, _KNOWN_NAMES)
-            message = f"`{text[start:end]}` names nothing; {hint}, or write `${text[start:end]}` for the text"
+            hint = f"{name_hint(name, _KNOWN_NAMES)}, or " if has_hints(number, len(_KNOWN_NAMES)) else ""
+            message = f"`{text[start:end]}` names nothing; {hint}write `${text[start:end]}` for the text"
             yield Problem(path, "unknown-reference", message)
 
 

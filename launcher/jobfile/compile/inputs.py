@@ -32,6 +32,7 @@ class Folders:
     is_here: bool = True
     _workspaces: dict[str, str | LauncherError] = field(default_factory=dict)
     _triggers: dict[tuple[str, tuple[str, ...]], str] = field(default_factory=dict)
+    _names: dict[str, Sequence[str]] = field(default_factory=dict)
     _inputs: InputReader | None = None
 
     def workspace(
@@ -147,7 +148,7 @@ class Folders:
             if looks.exists(absolute):
                 problems.add(path, "invalid-value", f"the input `{glob}` is neither a file nor a folder")
                 return False
-            near, hint = _near(glob, directory), "it is relative to the job file"
+            near, hint = self._near(absolute, glob, problems), "it is relative to the job file"
             problems.add(path, "no-such-file", f"the input `{glob}` does not exist", label=near, hint=hint)
             return False
         try:
@@ -161,23 +162,24 @@ class Folders:
             problems.add(path, "unmatched-glob", message, hint=hint)
         return True
 
+    def _near(self, absolute: str, path: str, problems: Collector) -> str:
+        """ "did you mean `train.py`?", a path in the same folder that is spelled alike; "" for none."""
+        folder, name = os.path.split(absolute)
+        if folder not in self._names:
+            try:
+                self._names[folder] = looks.names_in(folder)
+            except OSError:
+                self._names[folder] = ()
+        names = self._names[folder]
+        near = nearest(name, names) if problems.has_hints(names) else None
+        return f"did you mean `{os.path.join(os.path.dirname(path), near)}`?" if near else ""
+
     def _reader(self) -> InputReader:
         if self._inputs is None:
             from launcher.workspace.inputs import InputReader
 
             self._inputs = InputReader()
         return self._inputs
-
-
-def _near(path: str, directory: str) -> str:
-    """ "did you mean `train.py`?", a path in the same folder that is spelled alike; "" for none."""
-    folder, name = os.path.split(path)
-    try:
-        names = looks.names_in(os.path.join(directory, folder))
-    except OSError:
-        return ""
-    near = nearest(name, names)
-    return f"did you mean `{os.path.join(folder, near)}`?" if near else ""
 
 
 def _stay_inside(triggers: Sequence[Trigger], directory: str, root: str, problems: Collector) -> bool:

@@ -186,18 +186,23 @@ class Layered(NamedTuple):
 
     def vain_removals(self) -> list[Diagnostic]:
         """Return an error for each item of `remove` that found nothing to remove, in any target."""
-        return [*_vain(self.marked.value)] if self.marked and holds_removed(self.marked.value) else []
+        problems = Collector(self.document)
+        if self.marked and holds_removed(self.marked.value):
+            _note_vain(self.marked.value, problems)
+        return problems.found
 
 
-def _vain(value: Any) -> Iterator[Diagnostic]:
+def _note_vain(value: Any, problems: Collector) -> None:
+    known = [key for key, inner in value.items() if not is_vain(inner)] if isinstance(value, dict) else []
     for key, inner in value.items() if isinstance(value, dict) else ():
         if isinstance(inner, Removed) and inner.at is not None and not inner.is_found:
             source, start, end = inner.at
             message = f"there is no `{key}` to remove below this layer"
-            label = suggest(key, [name for name in value if name != key])
+            label = suggest(key, known) if problems.has_hints(known) else ""
             hint = "`remove` takes away fields of launcher.toml, of parents and of `defaults`"
-            yield source.diagnostic(start, end, "unknown-field", message, label=label, hint=hint)
-        yield from _vain(inner)
+            found = source.diagnostic(start, end, "unknown-field", message, label=label, hint=hint)
+            problems.found.append(found)
+        _note_vain(inner, problems)
 
 
 def layered(
@@ -301,11 +306,12 @@ def _targets_of(document: Document) -> Sequence[str]:
 
 def _cleaned(whole: Placed, targets: Set[str]) -> Placed:
     """Return `whole` without removed keys. A name in `targets` stays even where its overlay only removes."""
-    for name, overlay in _mapping(whole.value, "targets").items():
-        if name in targets and isinstance(overlay, dict) and is_vain(overlay):
-            under = whole.part("targets")
-            kept = replaced(under, name, Placed({}, under.entry(name)[2]))
-            whole = replaced(whole, "targets", kept)
+    overlays = _mapping(whole.value, "targets")
+    vain = (name for name in overlays if name in targets and isinstance(overlays[name], dict))
+    if bare := [name for name in vain if is_vain(overlays[name])]:
+        under = whole.part("targets")
+        kept = replaced(under, {name: Placed({}, under.entry(name)[2]) for name in bare})
+        whole = replaced(whole, {"targets": kept})
     return swept(whole)
 
 
@@ -313,7 +319,7 @@ def _layer(document: Document, dropped: Sequence[str], problems: Collector) -> P
     """Return a document's fields, with marks for each `remove`, and a list of targets as empty overlays."""
     node = without(Placed(document.value, document.root()), *dropped)
     if "targets" in node.value:
-        node = replaced(node, "targets", _overlays(node.part("targets"), document, problems))
+        node = replaced(node, {"targets": _overlays(node.part("targets"), document, problems)})
     return _marked(node, (), document, problems)
 
 
@@ -323,11 +329,11 @@ def _overlays(targets: Placed, document: Document, problems: Collector) -> Place
         spots = targets.spot.items or [targets.spot] * len(targets.value)
         entries = {name: (at.start, at.end, at) for name, at in zip(targets.value, spots, strict=True)}
         return Placed({name: {} for name in targets.value}, targets.spot.with_entries(entries))
-    for name, overlay in targets.value.items() if isinstance(targets.value, dict) else ():
-        if isinstance(overlay, dict) and "remove" in overlay:
-            own = _marked(targets.part(name), ("targets", name), document, problems)
-            targets = replaced(targets, name, own)
-    return targets
+    if not isinstance(targets.value, dict):
+        return targets
+    given = (name for name, overlay in targets.value.items() if isinstance(overlay, dict))
+    own = {name: _marked(targets.part(name), ("targets", name), document, problems) for name in given}
+    return replaced(targets, own)
 
 
 def _marked(node: Placed, at: Path, document: Document, problems: Collector) -> Placed:
@@ -335,7 +341,7 @@ def _marked(node: Placed, at: Path, document: Document, problems: Collector) -> 
     if "remove" not in node.value:
         return node
     given, notes, path = node.part("remove"), Collector(document, problems.found), (*at, "remove")
-    node = without(node, "remove")
+    node, marks = without(node, "remove"), Placed({}, given.spot.with_entries({}))
     if not isinstance(given.value, list):
         example = notes.written(["timeout", "roles.main.env.NAME"])
         message = f"`remove` must be a list of fields, not {got(given.value)}"
@@ -348,28 +354,33 @@ def _marked(node: Placed, at: Path, document: Document, problems: Collector) -> 
             message, label = f"{shown} cannot be removed", "such as roles.main.env.NAME"
             notes.add(item, "invalid-value", message, label=label)
             continue
-        made = _with_mark(node, keys, document.value_range(item), (given.spot.items or [given.spot])[index])
-        if made is None:
+        if _is_free(keys, node.value) and _is_free(keys, marks.value):
+            spot = (given.spot.items or [given.spot])[index]
+            _mark(marks, keys, document.value_range(item), spot)
+        else:
             message = f"`{text}` is removed here, and has a value in this layer"
             notes.add(item, "conflicting-fields", message, label="keep one of them")
-        node = made or node
-    return node
+    return laid_over(node, marks)
 
 
-def _with_mark(node: Placed, keys: Sequence[str], at: Range, spot: Spot) -> Placed | None:
-    """Return `node` with a mark at the path `keys`; None when `node` has a value at that path."""
-    key, *rest = keys
-    place = (spot.start, spot.end, spot)
-    inner = node.part(key) if key in node.value else Placed({} if rest else None, spot)
-    if not rest:
-        made = None if key in node.value else Placed(Removed(at, is_found=False), spot)
-    else:
-        made = _with_mark(inner, rest, at, spot) if isinstance(inner.value, dict) else None
-        place = node.entry(key) if key in node.value else place
-    if made is None:
-        return None
-    entries = {**(node.spot.entries or {}), key: (*place[:2], made.spot)}
-    return Placed({**node.value, key: made.value}, node.spot.with_entries(entries))
+def _is_free(keys: Sequence[str], value: Any) -> bool:
+    """Whether `value` has nothing at the path `keys`, and only mappings above it."""
+    for key in keys:
+        if not isinstance(value, dict) or key not in value:
+            return isinstance(value, dict)
+        value = value[key]
+    return False
+
+
+def _mark(marks: Placed, keys: Sequence[str], at: Range, spot: Spot) -> None:
+    """Add a mark at the path `keys` to a mapping of marks, in place."""
+    values: dict[str, Any] = marks.value
+    entries: Any = marks.spot.entries
+    for key in keys[:-1]:
+        values = values.setdefault(key, {})
+        entries = entries.setdefault(key, (spot.start, spot.end, spot.with_entries({})))[2].entries
+    values[keys[-1]] = Removed(at, is_found=False)
+    entries[keys[-1]] = (spot.start, spot.end, spot)
 
 
 def _used(shared: Placed, nodes: Sequence[Placed], targets: Set[str]) -> Placed:
@@ -389,7 +400,7 @@ def _chosen(node: Placed, key: str, names: Set[str]) -> Placed:
         return node
     inner = node.part(key)
     kept = without(inner, *(inner.value.keys() - names))
-    return replaced(node, key, kept) if kept.value else without(node, key)
+    return replaced(node, {key: kept}) if kept.value else without(node, key)
 
 
 def _mapping(value: Any, key: str) -> Mapping[str, Any]:
@@ -400,10 +411,9 @@ def _mapping(value: Any, key: str) -> Mapping[str, Any]:
 def _check_named(lower: Sequence[Placed], document: Document, problems: Collector) -> None:
     """Note the names in a layer's list of `targets` for which no lower layer has an overlay."""
     given = (document.value or {}).get("targets")
-    known = [name for node in lower for name in _mapping(node.value, "targets")]
+    known = dict.fromkeys(name for node in lower for name in _mapping(node.value, "targets"))
+    notes = Collector(document, problems.found)
     for index, name in enumerate(given if isinstance(given, list) else ()):
-        if isinstance(name, str) and name not in (*known, DEFAULT_TARGET):
+        if isinstance(name, str) and name not in known and name != DEFAULT_TARGET:
             message = f"no launcher.toml and no parent has a target `{name}`"
-            Collector(document, problems.found).unknown(
-                ("targets", index), "unknown-target", message, name, known, "targets", at="value"
-            )
+            notes.unknown(("targets", index), "unknown-target", message, name, known, "targets", at="value")

@@ -20,7 +20,7 @@ from launcher.jobfile.text.document import Document, Path, read_source
 from launcher.jobfile.text.parse import parse
 from launcher.specs.jobkey import JobKey
 from launcher.specs.launch import Launch, Need
-from launcher.text import did_you_mean
+from launcher.text import did_you_mean, has_hints
 
 Declaration = tuple[str, str, str]
 """The folder and file that declare a job, and the name of the job or of its matrix there."""
@@ -36,7 +36,7 @@ def declared_elsewhere(name: str, launch: Launch, cwd: str = "") -> str:
     The path is relative to `cwd`, "" for the current directory. "" if no job file of the project declares it.
     """
     neighbours = Neighbours(os.path.abspath(cwd or os.getcwd()), Inputs({}, os.environ, placeholders=True))
-    return next((each.file for each in neighbours.of(launch) if each.declares(name)), "")
+    return next((each.file for each in neighbours.declaring(launch, name)), "")
 
 
 def resolve_elsewhere(launches: Sequence[Launch], neighbours: Neighbours) -> list[Launch]:
@@ -88,15 +88,17 @@ def unknown_needs(
             place = (declaration(launch), traces[launch.key].facts.needs[need.job][0])
             if launch.key._replace(job=need.job) in jobs or place in seen:
                 continue
-            known = neighbours.of(launch)
-            if any(each.declares(need.job) for each in known):
+            if neighbours.declaring(launch, need.job):
                 continue
             seen.add(place)
             trace = traces[launch.key]
             problems, (path, at) = Collector(trace.document), trace.facts.needs[need.job]
             message = f"no job file of project `{launch.key.project}` declares job `{need.job}`"
-            names = sorted({each for file in known if launch.key.job not in file.jobs for each in file.names})
-            label, hint = did_you_mean(need.job, names) or "", listing("jobs", names)
+            known, label, hint = neighbours.of(launch), "", ""
+            if has_hints(len(seen), len(known)):
+                own = launch.key.job
+                names = sorted(name for name in known if name and any(own not in f.jobs for f in known[name]))
+                label, hint = did_you_mean(need.job, names) or "", listing("jobs", names)
             if need.job in (role.name for role in launch.app.roles):
                 label = "it is a role of this job: roles wait for each other with `depends_on`"
             problems.add(path, "unknown-need", message, at=at, label=label, hint=hint)
@@ -123,25 +125,36 @@ class Neighbours:
     _homes: Homes = field(init=False)
     _paths: dict[str, list[str]] = field(default_factory=dict)
     _documents: dict[str, Document | None] = field(default_factory=dict)
-    _declared: dict[tuple[str, str, str], list[Declared]] = field(default_factory=dict)
+    _unread: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
+    _declared: dict[tuple[str, str, str], dict[str, list[Declared]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._homes = Homes(self.cwd, is_asked=False, components=False)
 
-    def of(self, launch: Launch) -> Sequence[Declared]:
-        """Return the declared jobs in the project of a launch, under its target."""
+    def of(self, launch: Launch) -> Mapping[str, Sequence[Declared]]:
+        """Return name that a launch may need → the declarations that have it, in the same project and target;
+        "" → those that may have further names."""
         key = (launch.directory, launch.key.project, launch.key.target)
         if key not in self._declared:
-            found = (self._read(path, launch.key.target) for path in self._around(launch.directory))
-            self._declared[key] = [
-                each for jobs in found for each in jobs or () if each.project == launch.key.project
-            ]
+            found = {path: self._read(path, launch.key.target) for path in self._around(launch.directory)}
+            self._unread[key] = [path for path, jobs in found.items() if jobs is None]
+            self._declared[key] = {}
+            for each in (each for jobs in found.values() for each in jobs or ()):
+                is_of_project = each.project == launch.key.project
+                for name in (*each.names, *[""] * each.is_guessed) if is_of_project else ():
+                    self._declared[key].setdefault(name, []).append(each)
         return self._declared[key]
+
+    def declaring(self, launch: Launch, name: str) -> Sequence[Declared]:
+        """Return the declarations that have, or may have, a job or matrix of this name."""
+        known = self.of(launch)
+        guessed = (each for each in known.get("", ()) if name not in each.names and each.declares(name))
+        return [*known.get(name, ()), *guessed]
 
     def meaning(self, launch: Launch, name: str) -> Meaning:
         """Return the jobs that a name among a launch's needs means; a single job of that name comes first."""
         itself = Meaning(frozenset({name}))
-        files = [each for each in self.of(launch) if each.declares(name)]
+        files = self.declaring(launch, name)
         if any(name in each.jobs and each.is_whole for each in files):
             return itself
         matrices = [each for each in files if each.name == name]
@@ -151,17 +164,16 @@ class Neighbours:
             return itself._replace(unresolved=f"{why}; give that file as well")
         if matrices:
             return Meaning(frozenset().union(*(each.jobs for each in matrices)))
-        unread = "" if files else next(self._unread(launch, name), "")
+        unread = "" if files else next(self._maybe_declaring(launch, name), "")
         why = f"no file that can be read declares `{name}`; mend {unread}" if unread else ""
         return itself._replace(unresolved=why)
 
-    def _unread(self, launch: Launch, name: str) -> Iterator[str]:
+    def _maybe_declaring(self, launch: Launch, name: str) -> Iterator[str]:
         """Yield the job files around a launch that may declare `name` but cannot be fully read."""
-        for path in self._around(launch.directory):
-            if self._read(path, launch.key.target) is None:
-                document = self._documents[path]
-                if document is None or name in document.source.text:
-                    yield os.path.relpath(path, self.cwd)
+        for path in self._unread[launch.directory, launch.key.project, launch.key.target]:
+            document = self._documents[path]
+            if document is None or name in document.source.text:
+                yield os.path.relpath(path, self.cwd)
 
     def _around(self, folder: str) -> Sequence[str]:
         if folder not in self._paths:
@@ -345,7 +357,7 @@ def out_of_reach(
             if needed is not None:
                 is_matrix = needed.key.job != job
             else:
-                declared = neighbours.of(launch) if neighbours is not None else ()
+                declared = neighbours.declaring(launch, job) if neighbours is not None else ()
                 is_matrix = any(each.name == job and job not in each.jobs for each in declared)
             if is_matrix:
                 _note_folder_of_matrix(job, path, written, problems)

@@ -18,7 +18,7 @@ from launcher.jobfile.compile.project import STAND_INS, Home
 from launcher.jobfile.compile.references import References
 from launcher.jobfile.compile.variables import AnyVar, Inputs, without_secrets
 from launcher.jobfile.compile.variants import Variant, Variants, beginning, chosen_target
-from launcher.jobfile.diagnostic import Diagnostic
+from launcher.jobfile.diagnostic import Diagnostic, Span
 from launcher.jobfile.messages.collector import Collector, got, masked
 from launcher.jobfile.messages.wording import report
 from launcher.jobfile.model.fields import ROLE
@@ -81,18 +81,30 @@ class FileResult:
 
 
 @dataclass(slots=True)
+class _Gathered:
+    """Problems of a file in the order in which they were found."""
+
+    found: list[Diagnostic] = field(default_factory=list)
+    _seen: set[tuple[Span | None, str]] = field(default_factory=set)
+
+    def add(self, more: Collection[Diagnostic]) -> None:
+        self.found += more
+        self._seen.update((each.span, each.code) for each in more)
+
+    def take(self, more: Iterable[Diagnostic]) -> None:
+        """Add those problems that are the first of their kind at their place: many jobs repeat a mistake."""
+        self.add([each for each in more if (each.span, each.code) not in self._seen])
+
+
+@dataclass(slots=True)
 class _Outcome:
     """The result of compiling one variant; `jobs` is the number of jobs that it makes."""
 
     variant: Variant
     specs: Mapping[str, AnyVar]
-    problems: list[Diagnostic]
+    problems: _Gathered
     jobs: int
     made: list[Made] = field(default_factory=list)
-
-    def take(self, more: Iterable[Diagnostic]) -> None:
-        """Add those problems that are the first of their kind at their place."""
-        self.problems += unreported(more, self.problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,15 +173,18 @@ def compile_document(document: Document, work: Work) -> FileResult:
     if jobs is None:
         return FileResult(file=file, problems=tuple(problems.found), is_abstract=is_abstract)
     advise_text(document, problems)
-    found = [*problems.found]
+    gathered = _Gathered()
+    gathered.add(problems.found)
     if is_abstract:
         jobs = [_completed(job) for job in jobs]
         work = replace(work, rules=None, folders=Folders(is_read=False, is_here=False))
-    results = [_compile_job(job, work, problems) for job in jobs]
+    texts = {id(layer.source): layer.source.text for job in jobs for layer in job.document.layers}
+    names_git = any("$<git." in text for text in (document.source.text, *texts.values()))
+    results = [_compile_job(job, work, problems, names_git) for job in jobs]
     for result in results:
-        found += unreported(result.problems, found)
-    if is_abstract:  # names in an abstract file may be declared by its children
-        found = [each for each in found if each.code not in _OF_CHILDREN]
+        gathered.take(result.problems)
+    # Names in an abstract file may be declared by its children.
+    found = [each for each in gathered.found if not (is_abstract and each.code in _OF_CHILDREN)]
     declared = [result.declared for result in results if result.declared is not None]
     is_sound = not is_abstract and not any(each.severity == "error" for each in problems.found)
     return FileResult(
@@ -222,7 +237,7 @@ def _unused(
     return advice.found
 
 
-def _compile_job(job: Layered, work: Work, above: Collector) -> FileResult:
+def _compile_job(job: Layered, work: Work, above: Collector, names_git: bool) -> FileResult:
     """Return the result of one job of a file; `above` has the known problems of the file."""
     document = job.document
     problems = Collector(document, broken=set(above.broken))
@@ -231,24 +246,24 @@ def _compile_job(job: Layered, work: Work, above: Collector) -> FileResult:
     lacking = Collector(document)
     target = chosen_target(work.target, variants.declared, work.home, problems, lacking)
     chosen = _compile_variant(variants.of(target), work, problems)
-    found = [*problems.found, *_once_each(chosen, document)]
+    gathered = _Gathered()
+    gathered.add([*problems.found, *_once_each(chosen, document)])
     if _is_too_much(chosen.jobs * len(variants.targets), "targets", document, problems):
-        found.append(problems.found[-1])
+        gathered.add(problems.found[-1:])
     else:
         for other in (name for name in variants.targets if name != target):
             # A value that only the chosen target needs is not missing in another target.
             lenient = replace(work, inputs=replace(work.inputs, placeholders=True))
             outcome = _compile_variant(variants.of(other), lenient, problems)
-            found += unreported(_problems_of_other(outcome, document), found)
-        found += job.vain_removals()
+            gathered.take(_problems_of_other(outcome, document))
+        gathered.add(job.vain_removals())
     # A stand-in for an unreadable value cannot be judged.
-    found = [each for each in found if each.code == "yaml-syntax" or _start(each) not in unread]
+    found = [each for each in gathered.found if each.code == "yaml-syntax" or _start(each) not in unread]
     has_errors = any(diagnostic.severity == "error" for diagnostic in found)
     if not any(each.code in _HIDES_USES for each in (*above.found, *found)):
         found += _unused(chosen.specs, document, found)
     found = masked(without_secrets(found, chosen.specs, work.inputs), document)
     made = [] if has_errors or lacking.found else chosen.made
-    names_git = any("$<git." in layer.source.text for layer in document.layers or (document,))
     if made and names_git and not work.home.git.is_assumed:
         made = _with_review_digests(made, variants.of(target), work)
     return FileResult(
@@ -285,29 +300,23 @@ def _is_too_much(jobs: int, field: str, document: Document, problems: Collector)
     return True
 
 
-def unreported(more: Iterable[Diagnostic], known: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """Return the problems that are the first of their kind at their place: many targets repeat a mistake."""
-    seen = {(found.span, found.code) for found in known}
-    return [diagnostic for diagnostic in more if (diagnostic.span, diagnostic.code) not in seen]
-
-
 def _start(found: Diagnostic) -> tuple[int, int] | None:
     return (found.span.line, found.span.column) if found.span else None
 
 
 def _once_each(outcome: _Outcome, document: Document) -> list[Diagnostic]:
     """Return the problems of a variant; a problem in `defaults` is reported for one role only."""
-    if "defaults" not in (document.value or {}) or not outcome.problems:
-        return outcome.problems
+    problems = outcome.problems.found
+    if "defaults" not in (document.value or {}) or not problems:
+        return problems
     within = document.extents(("defaults",))
-    inside: list[Diagnostic] = []
-    rest: list[Diagnostic] = []
-    for found in outcome.problems:
+    inside, rest = _Gathered(), []
+    for found in problems:
         if any(text.holds(found) for text in within):
-            inside += unreported([found], inside)
+            inside.take([found])
         else:
             rest.append(found)
-    return [*inside, *rest]
+    return [*inside.found, *rest]
 
 
 def _problems_of_other(outcome: _Outcome, document: Document) -> list[Diagnostic]:
@@ -326,16 +335,17 @@ def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome
     if _is_too_much(len(whole.combinations), "matrix", variant.document, shared):
         whole.combinations = []
     made = whole.combinations or [NO_MATRIX]
-    outcome = _Outcome(variant, whole.specs, shared.found, len(made))
+    outcome = _Outcome(variant, whole.specs, _Gathered(), len(made))
+    outcome.problems.add(shared.found)
     first: tuple[JobFile, Collector] | None = None
     for combination in made:
         problems = shared.fork()
         job, launch = compile_job(whole, combination, work, problems)
         if first is None:
             first = job, problems
-            outcome.problems += problems.found
+            outcome.problems.add(problems.found)
         else:
-            outcome.take(problems.found)
+            outcome.problems.take(problems.found)
         notes = () if outcome.made else (*whole.notes_on_unused_axes(),)
         trace = Trace(problems, variant, work.home.config, launch.scheduler)
         launch = replace(launch, notes=notes, shared_line=trace.shared_line)
@@ -346,12 +356,12 @@ def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome
         found = Collector(variant.common, definitions=shared.definitions)
         references = References(found, values, work.home.git)
         common_fields = _check_common_role(references)
-        outcome.take(references.problems.found)
+        outcome.problems.take(references.problems.found)
     if first is not None:
         job, problems = first
         problems.found.clear()
         advise(job, work.directory, problems, common_fields)
-        outcome.take(problems.found)
+        outcome.problems.take(problems.found)
     return outcome
 
 

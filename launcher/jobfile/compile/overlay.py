@@ -127,10 +127,10 @@ def without_options(job: Placed) -> Placed:
     for key in ("roles", "defaults"):
         if isinstance(job.value.get(key), dict):
             parts = job.part(key)
-            for name, part in parts.value.items():
-                if isinstance(part, dict) and "cfg" in part and (key == "roles" or name == "role"):
-                    parts = replaced(parts, name, without(parts.part(name), "cfg"))
-            job = replaced(job, key, parts)
+            names = parts.value if key == "roles" else parts.value.keys() & {"role"}
+            found = {name: parts.part(name) for name in names if isinstance(parts.value[name], dict)}
+            bare = {name: without(part, "cfg") for name, part in found.items()}
+            job = replaced(job, {key: replaced(parts, bare)})
     return job
 
 
@@ -163,11 +163,11 @@ def is_vain(value: Any) -> bool:
     return isinstance(value, Removed) and not value.is_found
 
 
-def replaced(node: Placed, key: str, value: Placed) -> Placed:
-    """Return `node` with another value for an existing key."""
-    start, end, _ = node.entry(key)
-    entries = {**(node.spot.entries or {}), key: (start, end, value.spot)}
-    return Placed({**node.value, key: value.value}, node.spot.with_entries(entries))
+def replaced(node: Placed, parts: Mapping[str, Placed]) -> Placed:
+    """Return `node` with other values for existing keys."""
+    entries = {key: (*node.entry(key)[:2], part.spot) for key, part in parts.items()}
+    values = {key: part.value for key, part in parts.items()}
+    return Placed({**node.value, **values}, node.spot.with_entries({**(node.spot.entries or {}), **entries}))
 
 
 def without(node: Placed, *keys: str) -> Placed:
@@ -188,11 +188,10 @@ def with_defaults(job: Placed) -> Placed:
         return job
     roles = job.part("roles")
     place = JOB_FIELDS["roles"].each
-    for name, role in roles.value.items():
-        if isinstance(role, dict):
-            under = laid_over(common.part("role"), roles.part(name), place, is_filling=True)
-            roles = replaced(roles, name, under)
-    return replaced(job, "roles", roles)
+    found = (name for name, role in roles.value.items() if isinstance(role, dict))
+    role = common.part("role")
+    filled = {name: laid_over(role, roles.part(name), place, is_filling=True) for name in found}
+    return replaced(job, {"roles": replaced(roles, filled)})
 
 
 def holding(document: Document, node: Placed) -> Document:

@@ -314,6 +314,9 @@ class References:
         self.values[name] = found
 
     def _unknown(self, name: str, written: str, path: Path) -> None:
+        if not self.problems.has_hints(self.values):
+            self._note(path, "unknown-reference", f"`{written}` names nothing", written)
+            return
         lacking = [f"matrix.{each}" for each in self.combination.lacks]
         known = list(dict.fromkeys([*self.values, *lacking, *GIT_NAMES, *RUN_MACROS, JOB_DIR]))
         full = (each for each in (f"var.{name}", f"matrix.{name}") if each in known)

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from typing import Any, Literal
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from functools import cache, lru_cache, partial
+from itertools import count
+from typing import Any, Literal, TypeVar
 
 from launcher.dataclass import dataclass, field, replace
 from launcher.jobfile.diagnostic import Diagnostic, Related, Severity, severity_of
 from launcher.jobfile.text.document import Document, Format, Path, Range, Source, Spot
 from launcher.specs.secret import is_sensitive, may_hold_secret
 from launcher.specs.text import command, to_flow
-from launcher.text import nearest as _nearest
+from launcher.text import has_hints, nearest as _nearest
 
 _SHOWN = 60
 
@@ -46,13 +48,12 @@ _FOREIGN_VALUES: Mapping[str, str] = {
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that was probably meant: spelled alike, or like its name in another tool."""
-    names = list(known)
+    names = (*known,)
     spelt = name.lower().replace("-", "_")
     foreign = {other: ours for other, ours in _FOREIGN_VALUES.items() if ours in names}
-    is_known = spelt in (candidate.lower().replace("-", "_") for candidate in names)
-    if spelt in foreign and not is_known:
+    if spelt in foreign and spelt not in (candidate.lower().replace("-", "_") for candidate in names):
         return foreign[spelt]
-    return spelt_alike(name, (*names,)) or foreign.get(spelt_alike(spelt, (*foreign,)) or "")
+    return spelt_alike(name, names) or foreign.get(spelt_alike(spelt, (*foreign,)) or "")
 
 
 @lru_cache(maxsize=1024)
@@ -198,10 +199,15 @@ class Collector:
     spelt: dict[Path, str] = field(default_factory=dict)
     needs: dict[str, tuple[Path, At]] = field(default_factory=dict)
     outputs: list[tuple[str, Path, str]] = field(default_factory=list)
+    _around: set[Path] = field(default_factory=set)  # the paths that are unsound, and those around them
+    _counted: tuple[int, int] = (0, 0)
+    _hints: Iterator[int] = field(default_factory=count)
+    _parts: dict[tuple[Path, At], dict[str, int]] = field(default_factory=dict)
 
     def fork(self) -> Collector:
         """Return a collector with the known facts so far, and without problems."""
-        return Collector(self.document, [], set(self.broken), set(self.assumed), {}, dict(self.definitions))
+        broken, assumed, definitions = {*self.broken}, {*self.assumed}, {**self.definitions}
+        return Collector(self.document, [], broken, assumed, {}, definitions, _hints=self._hints)
 
     def add(
         self,
@@ -234,7 +240,7 @@ class Collector:
         if is_known:
             return
         source, start, end = self._range(path, at)
-        within = source.text.find(part, start, end) if part else -1
+        within = self._offset(part, self._parts.setdefault((path, at), {}), Range(source, start, end))
         start, end = (within, within + len(part)) if within >= 0 else (start, end)
         known = (self.definitions.get(name) for name in self.sources.get(path, ()))
         related += tuple(self.place(where, text, at=there) for where, there, text in filter(None, known))
@@ -250,7 +256,7 @@ class Collector:
         code: str,
         message: str,
         name: str,
-        known: Iterable[str],
+        known: Collection[str],
         title: str,
         *,
         at: At = "key",
@@ -258,10 +264,14 @@ class Collector:
         otherwise: str = "",
     ) -> None:
         """Note a `name` that is not among the `known` ones, with the nearest one (or `label`), and a list
-        under a title (or `otherwise`, where no name is known)."""
-        names = [*known]
-        label, hint = label or suggest(name, names), listing(title, names) or otherwise
-        self.add(path, code, message, at=at, label=label, hint=hint)
+        under a title (or `otherwise`, where no name is known), while the file has few problems."""
+        if self.has_hints(known):
+            label, otherwise = label or suggest(name, known), listing(title, known) or otherwise
+        self.add(path, code, message, at=at, label=label, hint=otherwise)
+
+    def has_hints(self, known: Sized) -> bool:
+        """Whether one more problem of this collector or its forks can be worded with all of these names."""
+        return has_hints(next(self._hints), len(known))
 
     def written(self, value: Any) -> str:
         """Return a value on one line, in the file's format."""
@@ -292,17 +302,31 @@ class Collector:
 
     def is_sound(self, *paths: Path) -> bool:
         """Whether nothing at the paths, around or inside them, is wrong or a placeholder; "*" is any name."""
-        unsound = (*self.broken, *self.assumed) if paths else ()
-        return not any(
-            all(one in (other, "*") for one, other in zip(path, known, strict=False))
-            for path in paths
-            for known in unsound
-        )
+        return not any(map(self._is_unsound, paths))
+
+    def _is_unsound(self, path: Path) -> bool:
+        if "*" in path:
+            unsound = (*self.broken, *self.assumed)
+            return any(all(a in (b, "*") for a, b in zip(path, each, strict=False)) for each in unsound)
+        if self._counted != (sizes := (len(self.broken), len(self.assumed))):
+            self._counted, new = sizes, self.broken.union(self.assumed).difference(self._around)
+            self._around.update(each[:size] for each in new for size in range(len(each) + 1))
+        return path in self._around or self.is_broken(path) or self.is_assumed(path)
 
     def place(self, path: Path, message: str, *, at: At = "key") -> Related:
         """Return a second place in this file."""
         source, start, end = self._range(path, at)
         return source.related(start, end, message)
+
+    def _offset(self, part: str, known: dict[str, int], within: Range) -> int:
+        """Return the offset of a piece of a range, -1 for none. A text may hold thousands of pieces, mostly
+        asked for in their order: the search goes on from the last of the `known` ones."""
+        if part and part not in known:
+            source, start, end = within
+            known[part] = source.text.find(part, max(start, next(reversed(known.values()), start)), end)
+            if known[part] < 0 and has_hints(len(known), 0):
+                known[part] = source.text.find(part, start, end)
+        return known.get(part, -1)
 
     def _range(self, path: Path, at: At) -> Range:
         return self.document.value_range(path) if at == "value" else self.document.key_range(path)
@@ -316,35 +340,39 @@ _VALUES = ("default", "choices")
 _REFERENCES = ("$", "env:", "file:")
 
 
+Placed = TypeVar("Placed", Diagnostic, Related)
+
+
 def masked(found: Iterable[Diagnostic], document: Document) -> list[Diagnostic]:
     """Return the diagnostics of a file and of its other layers, with secrets in source lines starred out."""
     found = [*found]
     for layer in document.layers or (document,) if found else ():
-        if layer.value is not None and (ranges := [*_secrets(layer.value, layer.root(), False)]):
-            found = [_masked(each, layer.source, ranges) for each in found]
+        if layer.value is not None and (ranges := sorted({*_secrets(layer.value, layer.root(), False)})):
+            starred = cache(partial(_starred, source=layer.source, ranges=ranges))
+            found = [_masked(each, layer.source.file, starred) for each in found]
     return found
 
 
-def _masked(each: Diagnostic, source: Source, ranges: list[tuple[int, int]]) -> Diagnostic:
-    related = tuple(
-        replace(place, source_line=_line(place, source, ranges)) if place.file == source.file else place
-        for place in each.related
-    )
-    if each.file != source.file:
-        return replace(each, related=related)
-    return replace(each, source_line=_line(each, source, ranges), related=related)
+def _masked(each: Diagnostic, file: str, starred: Callable[[str, int], str]) -> Diagnostic:
+    def masked_at(place: Placed) -> Placed:
+        if place.file != file or place.span is None or not place.source_line:
+            return place
+        return replace(place, source_line=starred(place.source_line, place.span.line))
+
+    return replace(masked_at(each), related=tuple(map(masked_at, each.related)))
 
 
-def _line(place: Diagnostic | Related, source: Source, ranges: list[tuple[int, int]]) -> str:
-    text = place.source_line
-    if place.span is None or not text:
-        return text
-    first = source.start_of(place.span.line)
-    for start, end in ranges:
-        low, high = max(start - first, 0), min(end - first, len(text))
+def _starred(text: str, line: int, source: Source, ranges: list[tuple[int, int]]) -> str:
+    """Return the text of a line with these ranges of its file, in order and none in another, starred out."""
+    first, done = source.start_of(line), 0
+    shown: list[str] = []
+    at = max(bisect_right(ranges, (first, 0)) - 1, 0)  # a range may begin in a line above
+    for start, end in ranges[at : bisect_right(ranges, (first + len(text), 0))]:
+        low, high = max(start - first, done), min(end - first, len(text))
         if low < high:
-            text = text[:low] + "*" * (high - low) + text[high:]
-    return text
+            shown += [text[done:low], "*" * (high - low)]
+            done = high
+    return "".join([*shown, text[done:]])
 
 
 def _secrets(value: Any, spot: Spot, is_hidden: bool) -> Iterator[tuple[int, int]]:

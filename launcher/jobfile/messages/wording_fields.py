@@ -50,7 +50,7 @@ def _empty_above(path: Path, key: str, problems: Collector) -> str:
     """Return the empty key of the mapping at `path` below which `key` was meant to be; "" for none."""
     mapping = _value_at(path, problems.document.value)
     place = place_at(path)
-    if place is None or problems.document.source.format != "yaml":
+    if place is None or problems.document.source.format != "yaml" or not problems.has_hints(mapping):
         return ""
     before = ""
     for name in mapping:
@@ -160,24 +160,24 @@ def _misspelt(path: Path, field: str, problems: Collector) -> str | None:
     if not isinstance(mapping, dict):
         return None
     unknown = (key for key in mapping if key not in fields and not key.startswith("x-"))
-    return next((key for key in unknown if _may_be(path, key, mapping[key], field)), None)
+    return next((key for key in unknown if field in _meant(path, key, mapping[key])), None)
 
 
 def fields_meant(path: Path, problems: Collector) -> list[Path]:
     """Return the absent fields that the unknown key at a path may mean, with their paths."""
     above, key = path[:-1], str(path[-1])
     mapping = _value_at(above, problems.document.value)
-    absent = (field for field in fields_at(above) if field not in mapping)
-    return [(*above, field) for field in absent if _may_be(above, key, mapping[key], field)]
+    meant = _meant(above, key, mapping[key]) & fields_at(above).keys()
+    return [(*above, field) for field in meant if field not in mapping]
 
 
-def _may_be(path: Path, key: str, value: Any, field: str) -> bool:
-    """Whether an unknown key of the mapping at `path` may be a misspelling of the field."""
+def _meant(path: Path, key: str, value: Any) -> set[str]:
+    """Return the fields that an unknown key of the mapping at `path` may mean."""
     word = word_for(path, key, value)
     if word is None:
-        return nearest(key, fields_at(path)) == field
+        return {nearest(key, fields_at(path)) or ""}
     meant = {word.name, *(_written(word, value) or ())}
-    return field in meant or (field == "entrypoint" and "run" in meant)
+    return {*meant, "entrypoint"} if "run" in meant else meant
 
 
 def _nested(path: Path, problems: Collector) -> bool:
@@ -220,7 +220,8 @@ def unknown_field(path: Path, problems: Collector) -> None:
         message += f" of type {kind}" if kind else " as it stands"
         label, hint = "delete it", ""
     elif isinstance(mapping, dict) and key in mapping:
-        label, hint = _field_remedy(parent, key, mapping, problems)
+        remedies = _field_remedy(parent, key, mapping, problems) if problems.has_hints(mapping) else ("", "")
+        label, hint = remedies
     else:
         label, hint = suggest(key, fields_at(parent)), listing("fields here", fields_at(parent))
     problems.add(path, "unknown-field", message, at="key", label=label, hint=hint)

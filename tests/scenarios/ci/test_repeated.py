@@ -173,9 +173,7 @@ def push_commits(repo: Repository, count: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_job_that_ends_after_a_hundred_merges_is_reported(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
-) -> None:
+def test_a_job_that_ends_after_a_hundred_merges_is_reported(repo: Repository, github, scenario) -> None:
     repo.land(1, {"one.launcher.yaml": job("one")})
     scenario.wait("one")
     push_commits(repo, 100)
@@ -185,7 +183,7 @@ def test_a_job_that_ends_after_a_hundred_merges_is_reported(
 
 @pytest.mark.slow
 def test_a_report_looks_no_further_back_than_a_commit_before_which_all_is_reported(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
+    repo: Repository, github, scenario
 ) -> None:
     """It looks at 50 commits in any case: an older one may have been applied for another target since."""
     repo.land(1, {"one.launcher.yaml": job("one")})
@@ -204,7 +202,7 @@ def test_a_report_looks_no_further_back_than_a_commit_before_which_all_is_report
 
 
 def test_a_plan_of_several_projects_asks_once_for_the_pull_request_and_its_comments(
-    repo: Repository, github: FakeGitHub
+    repo: Repository, github
 ) -> None:
     files = {f"{name}/launcher.toml": f'project = "{name}"\n' for name in "abc"}
     repo.pull_request(1, {**files, **{f"{name}/{name}.launcher.yaml": job(name) for name in "abc"}})

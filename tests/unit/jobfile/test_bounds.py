@@ -2,12 +2,16 @@
 
 import os
 import subprocess
+import sys
+from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
 from launcher.jobfile.compile.files import Environment, compile_files
+from launcher.jobfile.messages.collector import spelt_alike
 from launcher.specs import AppDef, Role, check_app
 
 ROLE = "roles:\n  main:\n    entrypoint: env\n"
@@ -118,3 +122,62 @@ def test_the_value_of_a_secret_variable_is_in_no_diagnostic(repo: Path):
     found = compile_files(["job.launcher.yaml"], environment=Environment(environ=environ)).diagnostics
     assert {"wrong-type", "secret-variable", "unknown-variant"} & {d.code for d in found}
     assert "t0ps3cret" not in "".join(d.render() for d in found)
+
+
+def unlike(count: int) -> list[str]:
+    """Return names of eight letters that are not alike."""
+    letters = str.maketrans("0123456789", "ghijklmnop")
+    return [sha256(str(number).encode()).hexdigest()[:8].translate(letters) for number in range(count)]
+
+
+def _jobs(names: list[str], fields: str) -> str:
+    role = "roles: {main: {entrypoint: env}}"
+    return "version: 1\njobs:\n" + "".join(f"  {name}: {{{fields.format(name)}, {role}}}\n" for name in names)
+
+
+def _lines(head: str, names: list[str], line: str) -> str:
+    return JOB + head + "".join(f"{line.format(name)}\n" for name in names)
+
+
+FAULTY: dict[str, Callable[[list[str]], str]] = {
+    "removals that find nothing": lambda names: _lines(ROLE + "remove:\n", names, "- roles.main.env.{}"),
+    "unknown needs": lambda names: _jobs(names, "needs: [{}x]"),
+    "unknown roles": lambda names: _lines(
+        "roles:\n", names, "  {0}: {{entrypoint: env, depends_on: [{0}x]}}"
+    ),
+    "missing inputs": lambda names: _lines(ROLE + "inputs:\n", names, "- {}"),
+    "unknown fields": lambda names: _lines(ROLE, names, "{}: 1"),
+    "empty fields": lambda names: _lines(ROLE, names, "{}:"),
+    "fields in jobs": lambda names: _jobs(names, "{}: 1"),
+    "references": lambda names: _lines("roles:\n  main:\n    run: |\n", names, "      echo $<{}>"),
+    "hosts": lambda names: _lines("roles:\n", names, "  {0}: {{entrypoint: env, args: [$<role.{0}x.host>]}}"),
+    "targets": lambda names: _lines(ROLE + "targets:\n", names, "- {}"),
+    "faults in defaults": lambda names: _lines(ROLE + "defaults:\n  role:\n", names, "    {}: 1"),
+    "secrets": lambda names: _lines(ROLE + "    env:\n", names, "      TOKEN_{0}: {0}"),
+}
+
+
+def calls_of_compile(text: str) -> int:
+    """Return the number of calls of functions, of C's too, that a compile of this job file makes."""
+    Path("job.launcher.yaml").write_text(text)
+    spelt_alike.cache_clear()
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        compile_files(["job.launcher.yaml"], environment=Environment())
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+@pytest.mark.parametrize("kind", FAULTY)
+def test_the_work_of_a_compile_grows_no_faster_than_the_number_of_faults(repo: Path, kind: str):
+    calls_of_compile(JOB + ROLE)  # what one process does once
+    small, large = (calls_of_compile(FAULTY[kind](unlike(count))) for count in (300, 600))
+    assert large < 2.5 * small
