@@ -13,13 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from launcher import paths
-from launcher.apply.approval import (
-    check_approved,
-    check_inputs,
-    check_plan,
-    check_secrets,
-    check_workspaces,
-)
+from launcher.apply.approval import check_approved, check_inputs, check_plan, check_secrets, check_workspaces
 from launcher.apply.dry_run import bind_plan
 from launcher.apply.engines import Engines, opened, record_ends
 from launcher.apply.events import UNWATCHED, Events, Outcome, Result, Watching

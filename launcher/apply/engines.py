@@ -171,11 +171,7 @@ def opened(*, readonly: bool = False, **params: Any) -> Iterator[tuple[Store, En
         yield store, engines
 
 
-_NEXT = {
-    "waiting": PENDING_STATES,
-    "queued": PENDING_STATES | {"waiting"},
-    "running": UNSTARTED_STATES,
-}
+_NEXT = {"waiting": PENDING_STATES, "queued": PENDING_STATES | {"waiting"}, "running": UNSTARTED_STATES}
 """State → the states that may precede it."""
 GONE = "it started, and nothing of it or of its outcome is left"
 

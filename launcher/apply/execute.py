@@ -33,11 +33,7 @@ _Result = Callable[[], Outcome]
 
 
 def execute(
-    steps: Sequence[Step],
-    *,
-    plan: Plan,
-    at: Workplace,
-    limits: Sequence[Limit] = (),
+    steps: Sequence[Step], *, plan: Plan, at: Workplace, limits: Sequence[Limit] = ()
 ) -> tuple[Outcome, ...]:
     """Carry out the steps; returns their outcomes in order. A failed job holds back only jobs that need it.
 

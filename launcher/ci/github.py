@@ -12,16 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from launcher.ci.forge import (
-    Api,
-    Check,
-    CheckRun,
-    ForgeComment,
-    ForgeError,
-    HttpRefusal,
-    Pull,
-    Words,
-)
+from launcher.ci.forge import Api, Check, CheckRun, ForgeComment, ForgeError, HttpRefusal, Pull, Words
 from launcher.ci.runner import OF_GITHUB
 from launcher.errors import LauncherError
 from launcher.git import pull_request_in

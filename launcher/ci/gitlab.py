@@ -18,16 +18,7 @@ from itertools import islice
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
-from launcher.ci.forge import (
-    Api,
-    Check,
-    CheckRun,
-    ForgeComment,
-    ForgeError,
-    HttpRefusal,
-    Pull,
-    Words,
-)
+from launcher.ci.forge import Api, Check, CheckRun, ForgeComment, ForgeError, HttpRefusal, Pull, Words
 from launcher.ci.runner import CiRunner
 from launcher.files import write_whole
 

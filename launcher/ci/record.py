@@ -10,16 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from launcher.ci.approvals import (
-    ApprovalScope,
-    Forge,
-    Merged,
-    applied_scope,
-    names,
-    packed,
-    plain,
-    unpacked,
-)
+from launcher.ci.approvals import ApprovalScope, Forge, Merged, applied_scope, names, packed, plain, unpacked
 from launcher.ci.forge import MOST_CHARACTERS, Check, CheckRun
 from launcher.ci.runner import CiRunner
 from launcher.dataclass import replace

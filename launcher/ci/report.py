@@ -104,9 +104,7 @@ def _searched(forge: Forge, commits: Sequence[str]) -> Iterator[tuple[str, Seque
             return
 
 
-def _unreported(
-    checks: Sequence[CheckRun],
-) -> dict[ApprovalScope, list[tuple[CheckRun, AppliedJobs]]]:
+def _unreported(checks: Sequence[CheckRun]) -> dict[ApprovalScope, list[tuple[CheckRun, AppliedJobs]]]:
     """Return the applies of a commit whose report is due: those that started jobs, the oldest first.
 
     Each names the jobs that no earlier apply names. A report is due again after a later apply. A scope whose
@@ -197,11 +195,7 @@ def _results(job: EndedJob) -> str:
         for each in job.results[:_MOST_RESULTS]
     ]
     left = len(job.results) - len(rows)
-    head = [
-        f"\n**Results of {job.name}**\n",
-        "| | Before | Now | Change |",
-        "|---|--:|--:|--:|",
-    ]
+    head = [f"\n**Results of {job.name}**\n", "| | Before | Now | Change |", "|---|--:|--:|--:|"]
     return "\n".join([*head, *rows, *([f"\n{left} more"] if left else [])])
 
 

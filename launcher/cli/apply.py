@@ -14,14 +14,7 @@ from launcher.apply.plans import make_plan
 from launcher.cli import jobs
 from launcher.cli.arguments import choose_format, duration, positive, refuse
 from launcher.cli.console import Console
-from launcher.cli.plan import (
-    add_planning,
-    choices_of,
-    empty_state_warning,
-    matched,
-    read_approval,
-    read_plan,
-)
+from launcher.cli.plan import add_planning, choices_of, empty_state_warning, matched, read_approval, read_plan
 from launcher.cli.render.plan_text import plan_text
 from launcher.cli.watch import Watch
 from launcher.components.calls import are_allowed

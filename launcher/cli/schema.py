@@ -102,12 +102,7 @@ def _document(name: str, description: str, optional: str = "", /, **properties: 
 
 def _object(optional: str = "", /, **properties: Any) -> dict[str, Any]:
     required = [name for name in properties if name not in optional.split()]
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def error_schema() -> dict[str, Any]:

@@ -67,12 +67,7 @@ def run(args: Any, console: Console) -> int:
 def _show(found: Sequence[Diagnostic], args: Any, console: Console, good: Sequence[tuple[int, str]]) -> None:
     """Print the diagnostics to stdout, and counts to stderr."""
     text = findings(
-        found,
-        args.format,
-        jobs=good[0][0],
-        color=console.color,
-        columns=console.columns,
-        strict=args.strict,
+        found, args.format, jobs=good[0][0], color=console.color, columns=console.columns, strict=args.strict
     )
     if text:
         console.print(text)

@@ -111,10 +111,7 @@ class Watch:
         elif self._format == "text" and show:
             try:
                 text = plan_text(
-                    plan,
-                    color=self._console.color,
-                    columns=self._console.columns,
-                    in_full=self._in_full,
+                    plan, color=self._console.color, columns=self._console.columns, in_full=self._in_full
                 )
                 self._console.print(text + "\n", flush=True)
             except OutputClosed:
@@ -146,10 +143,7 @@ class Watch:
         shown = outcomes if len(unchanged) <= _MOST_ROWS else [o for o in outcomes if o.kind != "keep"]
         if shown:
             text = outcomes_text(
-                shown,
-                matrices=self._matrices,
-                color=self._console.color,
-                columns=self._console.columns,
+                shown, matrices=self._matrices, color=self._console.color, columns=self._console.columns
             )
             self._write(("\n" if self._shapers else "") + text)
         self._show_outputs([outcome for outcome in shown if outcome.kind != "keep"])

@@ -10,11 +10,7 @@ from dataclasses import is_dataclass
 from typing import Any, NamedTuple
 
 from launcher.components.call import ArgumentProblem, ComponentArgs, from_document
-from launcher.components.component import (
-    Component,
-    ComponentNotFoundException,
-    ComponentValidationException,
-)
+from launcher.components.component import Component, ComponentNotFoundException, ComponentValidationException
 from launcher.components.signature import ComponentSignatureException, type_name
 from launcher.dataclass import fields
 from launcher.errors import LauncherError

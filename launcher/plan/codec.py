@@ -13,13 +13,7 @@ from launcher.dataclass import fields
 from launcher.errors import LauncherError
 from launcher.hashes import sha256
 from launcher.indented import indented
-from launcher.plan.approved import (
-    approval_faults,
-    approval_json,
-    digest_of_v2,
-    effects_json,
-    to_approval,
-)
+from launcher.plan.approved import approval_faults, approval_json, digest_of_v2, effects_json, to_approval
 from launcher.plan.diff import Change
 from launcher.plan.effects import Approval
 from launcher.plan.model import Orphan, Plan, PlanProblem, Selection, overruns, total_of

@@ -248,11 +248,7 @@ def _unmet(
 
 
 def _unknown(
-    launch: Launch,
-    name: str,
-    desired: Sequence[Launch],
-    others: Sequence[Launch],
-    declared_in: DeclaredIn,
+    launch: Launch, name: str, desired: Sequence[Launch], others: Sequence[Launch], declared_in: DeclaredIn
 ) -> PlanProblem:
     key = launch.key._replace(job=name)
     message = f"it needs `{name}`, which no file given here declares and which never ran"

@@ -92,7 +92,5 @@ def resource(
     if h:
         return get_named_resources(h)
     return Resource(
-        cpu=2 if cpu is None else cpu,
-        gpu=0 if gpu is None else gpu,
-        memMB=GiB if memMB is None else memMB,
+        cpu=2 if cpu is None else cpu, gpu=0 if gpu is None else gpu, memMB=GiB if memMB is None else memMB
     )

@@ -23,11 +23,7 @@ _LONGEST_NAME = 200  # bytes, of the 255 that file systems allow
 
 @contextmanager
 def apply_lock(
-    project: str,
-    target: str,
-    *,
-    timeout_s: float | None = 60.0,
-    on_wait: Callable[[str], None] | None = None,
+    project: str, target: str, *, timeout_s: float | None = 60.0, on_wait: Callable[[str], None] | None = None
 ) -> Iterator[None]:
     """Hold the lock of a project and target for the body of a `with`.
 

@@ -39,12 +39,7 @@ _PROBES = (
 
 
 def recovered(
-    path: str,
-    error: DamagedError,
-    connect: Callable[..., sqlite3.Connection],
-    fill: Fill,
-    *,
-    readonly: bool,
+    path: str, error: DamagedError, connect: Callable[..., sqlite3.Connection], fill: Fill, *, readonly: bool
 ) -> sqlite3.Connection:
     """Restore a damaged file from its newest backup and the schedulers' rows; returns a connection.
 

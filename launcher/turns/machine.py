@@ -209,12 +209,7 @@ def total(app: AppDef) -> Total:
 
 
 def ask_of(
-    app: AppDef,
-    app_id: str,
-    machine: Machine | None,
-    *,
-    limits: Iterable[Limit] = (),
-    at_once: bool = False,
+    app: AppDef, app_id: str, machine: Machine | None, *, limits: Iterable[Limit] = (), at_once: bool = False
 ) -> Ask | None:
     """The request of an app; None where it asks for nothing, and belongs to no group with a limit.
 

@@ -21,15 +21,7 @@ from launcher.dataclass import dataclass
 from launcher.looks import noted
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.runopts import runopts
-from launcher.workspace.context import (
-    PREFIX,
-    changed,
-    content_hash,
-    fed,
-    parts,
-    unreadable,
-    walk_workspace,
-)
+from launcher.workspace.context import PREFIX, changed, content_hash, fed, parts, unreadable, walk_workspace
 from launcher.workspace.ignore import WorkspaceError
 
 __all__ = ["Workspace", "WorkspaceMixin", "walk_workspace"]

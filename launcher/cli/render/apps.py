@@ -52,11 +52,7 @@ _LEAST = 12  # reasons get no fewer columns
 
 
 def apps_table(
-    apps: Sequence[AppRecord],
-    *,
-    in_full: bool = False,
-    color: bool,
-    columns: int | None = None,
+    apps: Sequence[AppRecord], *, in_full: bool = False, color: bool, columns: int | None = None
 ) -> str:
     """Return a line per app; the many apps of one job file in the same state share a line unless `in_full`.
 

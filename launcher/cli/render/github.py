@@ -135,11 +135,7 @@ def sarif_log(found: Sequence[Diagnostic], *, root: str | None = None) -> dict[s
     """
     base = os.path.abspath(root or os.environ.get("GITHUB_WORKSPACE") or os.getcwd())
     codes = sorted({diagnostic.code for diagnostic in found})
-    driver = {
-        "name": "launcher",
-        "version": __version__,
-        "rules": [_rule(code) for code in codes],
-    }
+    driver = {"name": "launcher", "version": __version__, "rules": [_rule(code) for code in codes]}
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",

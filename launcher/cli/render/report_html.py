@@ -25,14 +25,7 @@ from launcher.cli.render.report_tables import (
     section,
     state_of,
 )
-from launcher.cli.render.report_text import (
-    commands,
-    counted,
-    facts_of,
-    headline,
-    scope_of,
-    title_of,
-)
+from launcher.cli.render.report_text import commands, counted, facts_of, headline, scope_of, title_of
 from launcher.cli.render.values import ago, duration, timestamp, took
 from launcher.inventory.report import Failure, Report, ReportedApp, Wait
 from launcher.inventory.timeline import Phase

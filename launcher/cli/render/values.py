@@ -137,12 +137,7 @@ def asked_for(document: Mapping[str, Any]) -> str:
     return ", ".join(filter(None, words))
 
 
-MEASURED = {
-    "process": "largest process",
-    "cgroup": "peak",
-    "accounting": "accounting",
-    "samples": "samples",
-}
+MEASURED = {"process": "largest process", "cgroup": "peak", "accounting": "accounting", "samples": "samples"}
 """How memory was measured, by the source of a `Use`."""
 
 

@@ -17,12 +17,7 @@ PAGE = 200
 """How many ended apps are read at once."""
 _MOST_PAGES = 20
 
-VIEWS: Mapping[str, Collection[str]] = {
-    "all": (),
-    "live": LIVE,
-    "failed": ("failed", "lost"),
-    "ended": ENDED,
-}
+VIEWS: Mapping[str, Collection[str]] = {"all": (), "live": LIVE, "failed": ("failed", "lost"), "ended": ENDED}
 """Name of a view → the states that it shows; () for all."""
 
 HEADINGS = ("PROJECT", "JOB", "STATE", "TOOK", "WHEN", "WHY")
@@ -73,12 +68,7 @@ class Jobs:
         self._pages: dict[int, Sequence[AppRecord]] = {}
 
     def show(
-        self,
-        live: Sequence[AppRecord],
-        recent: Sequence[AppRecord],
-        chosen: Filter,
-        *,
-        in_full: bool,
+        self, live: Sequence[AppRecord], recent: Sequence[AppRecord], chosen: Filter, *, in_full: bool
     ) -> None:
         """Take the present apps. `in_full`: the many apps of one job file have a row each."""
         shown = sorted(filter(chosen.takes, live), key=_order)

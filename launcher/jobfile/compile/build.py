@@ -13,14 +13,7 @@ from launcher.jobfile.messages.collector import Collector, listing, suggest
 from launcher.jobfile.messages.wording import report, split
 from launcher.jobfile.messages.wording_fields import fields_meant, missing_field
 from launcher.jobfile.model.job_file import JobFile, LifecycleSpec
-from launcher.jobfile.model.role import (
-    BindMount,
-    DeviceMount,
-    Resources,
-    RoleSpec,
-    SecretRef,
-    VolumeMount,
-)
+from launcher.jobfile.model.role import BindMount, DeviceMount, Resources, RoleSpec, SecretRef, VolumeMount
 from launcher.jobfile.model.types import VERSION, Model
 from launcher.jobfile.text.document import Path, leaves
 from launcher.specs import mounts
@@ -36,12 +29,7 @@ from launcher.specs.app import (
 )
 from launcher.specs.check import Problem, check_app
 from launcher.specs.launch import Lifecycle, Trigger
-from launcher.specs.resources import (
-    GPU_TYPE,
-    UnknownResourceException,
-    get_named_resources,
-    named_resources,
-)
+from launcher.specs.resources import GPU_TYPE, UnknownResourceException, get_named_resources, named_resources
 
 # Imported with the first component, since job files without one need no code that calls components.
 if TYPE_CHECKING:
@@ -55,10 +43,7 @@ UNKNOWN = "unknown"
 """A stand-in for a missing or wrong program of a role, and for a wrong item of a list: the others keep their
 places."""
 
-_COMMANDS: Mapping[str, Sequence[str]] = {
-    "sh": ("sh", "-euc"),
-    "bash": ("bash", "-euo", "pipefail", "-c"),
-}
+_COMMANDS: Mapping[str, Sequence[str]] = {"sh": ("sh", "-euc"), "bash": ("bash", "-euo", "pipefail", "-c")}
 
 
 def script_of(entrypoint: str, args: Sequence[str]) -> dict[str, str] | None:

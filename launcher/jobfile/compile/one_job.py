@@ -20,14 +20,7 @@ from launcher.jobfile.compile.build import (
 )
 from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.layers import Parents
-from launcher.jobfile.compile.matrix import (
-    NO_MATRIX,
-    Combination,
-    Matrix,
-    is_pattern,
-    matrix_values,
-    named,
-)
+from launcher.jobfile.compile.matrix import NO_MATRIX, Combination, Matrix, is_pattern, matrix_values, named
 from launcher.jobfile.compile.options import Rules, Schedulers, check_options
 from launcher.jobfile.compile.project import Config, Home
 from launcher.jobfile.compile.references import References, names_in

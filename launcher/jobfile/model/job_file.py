@@ -250,10 +250,7 @@ class JobFile(Model):
         " and files, each with the folder of the workspace that it goes into.",
         examples=["."],
     )
-    inputs: Annotated[
-        list[Annotated[str, Field(min_length=1)]],
-        Traits(after="workspace"),
-    ] = Field(
+    inputs: Annotated[list[Annotated[str, Field(min_length=1)]], Traits(after="workspace")] = Field(
         default_factory=list,
         description="Files that its result depends on, below the repository: paths and globs, relative to the"
         " job file; `**` is any number of folders. A change of their content runs the job again.",

@@ -144,10 +144,7 @@ BY_HAND: Mapping[str, Schema] = {
     "vars": by_name(VAR_NAME, {**without(_VARIABLE, "required"), "type": ["object", "null"]}),
     "mounts": {"type": "array", "items": {"anyOf": [_MOUNT, {"type": "string", "pattern": MOUNT_TEXT}]}},
     "resource": {"anyOf": [_of("Resources"), _TEXT]},
-    "rerun_on": {
-        "type": "array",
-        "items": {"anyOf": [_of("FilesTrigger"), _EVERY_APPLY, dict(A_REFERENCE)]},
-    },
+    "rerun_on": {"type": "array", "items": {"anyOf": [_of("FilesTrigger"), _EVERY_APPLY, dict(A_REFERENCE)]}},
     "needs": {"anyOf": [_NEEDS, _NEEDS_BY_NAME]},
     "depends_on": {"anyOf": [_NAMES, _BY_CONDITION]},
     "workspace": {"anyOf": [_TEXT, _PROJECTS]},

@@ -8,9 +8,7 @@ from tests.scenarios.test_grep import (  # noqa: F401
     test_grep_finds_the_lines_of_all_attempts_the_newest_first,
     two,
 )
-from tests.scenarios.test_metrics import (  # noqa: F401
-    test_an_app_is_running_and_then_has_ended_with_its_exit_code,
-)
+from tests.scenarios.test_metrics import test_an_app_is_running_and_then_has_ended_with_its_exit_code  # noqa: F401
 from tests.scenarios.test_pipeline import (  # noqa: F401
     Pipeline,
     test_a_crashed_training_continues_from_its_checkpoint,

@@ -11,11 +11,7 @@ from tests.scenarios.test_apply import (  # noqa: F401
     test_a_failed_job_is_held_until_a_user_asks,
     test_a_second_apply_keeps_the_finished_job_and_reports_it_unchanged,
 )
-from tests.scenarios.test_kill import (  # noqa: F401
-    assert_as_if_never_killed,
-    killed,
-    runs,
-)
+from tests.scenarios.test_kill import assert_as_if_never_killed, killed, runs  # noqa: F401
 
 STEPS = ["reserving", "reserved", "created", "starting", "attempt_queued", "recorded"]
 LATER = "cfg: {sbatch: {begin: now+1hour}}"

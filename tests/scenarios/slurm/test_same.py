@@ -14,18 +14,14 @@ from tests.scenarios.test_grep import (  # noqa: F401
     test_logs_shows_several_attempts_below_headings,
     two,
 )
-from tests.scenarios.test_metrics import (  # noqa: F401
-    test_an_app_is_running_and_then_has_ended_with_its_exit_code,
-)
+from tests.scenarios.test_metrics import test_an_app_is_running_and_then_has_ended_with_its_exit_code  # noqa: F401
 from tests.scenarios.test_pipeline import (  # noqa: F401
     Pipeline,
     test_a_crashed_training_continues_from_its_checkpoint,
     test_gc_removes_the_output_folders_that_no_job_needs,
     test_the_jobs_of_the_pipeline_run_in_order_and_only_once,
 )
-from tests.scenarios.test_top import (  # noqa: F401
-    test_top_cancels_a_job_only_after_the_answer_yes,
-)
+from tests.scenarios.test_top import test_top_cancels_a_job_only_after_the_answer_yes  # noqa: F401
 
 pytestmark = pytest.mark.engine
 

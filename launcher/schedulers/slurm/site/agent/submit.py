@@ -11,13 +11,7 @@ from launcher.holding.events import skipped
 from launcher.holding.journal import is_full
 from launcher.schedulers.appfolder import remove_tree, token
 from launcher.schedulers.slurm.site.agent.removal import cancel_jobs, dismantle
-from launcher.schedulers.slurm.site.agent.site import (
-    Folder,
-    Site,
-    checked,
-    is_removed,
-    need_of,
-)
+from launcher.schedulers.slurm.site.agent.site import Folder, Site, checked, is_removed, need_of
 from launcher.schedulers.slurm.site.agent.slurm import (
     BUSY,
     FORGOTTEN,
