@@ -26,18 +26,9 @@ Blocked = Literal["protected", "on_change_hold", "over_capacity", "refused"]
 LACKING: Final[tuple[Blocked, ...]] = ("over_capacity", "refused")
 """The holds of jobs that could never start: a plan with one of them is not applied."""
 GuardState = Literal[
-    "none",
-    "unfinished",
-    "submitting",
-    "waiting",
-    "queued",
-    "running",
-    "succeeded",
-    "failed",
-    "cancelled",
-    "skipped",
-    "lost",
-]
+    "none", "unfinished", "submitting", "waiting", "queued", "running", "succeeded", "failed", "cancelled",
+    "skipped", "lost",
+]  # fmt: skip
 MARKS: Final[dict[ActionKind, str]] = {
     "keep": "=",
     "create": "+",
@@ -340,43 +331,13 @@ def keys_after(step: Step) -> list[JobKey]:
 
 
 ReasonCode = Literal[
-    "no_attempt",
-    "spec_changed",
-    "last_failed",
-    "last_cancelled",
-    "last_lost",
-    "requested",
-    "policy",
-    "inputs_changed",
-    "trigger_fired",
-    "files_edited",
-    "needs_changed",
-    "needs_failed",
-    "max_attempts",
-    "drift",
-    "interrupted",
-    "in_progress",
-    "superseded",
-    "orphan",
-    "disabled",
-    "protected",
-    "over_capacity",
-    "record_unreadable",
-    "refused",
-    "unapproved",
-    "already_running",
-    "already_succeeded",
-    "origin_conflict",
-    "duplicate_job",
-    "unknown_need",
-    "needs_cycle",
-    "attempt_changed",
-    "already_applied",
-    "expired",
-    "not_yet_valid",
-    "other_engine",
-    "other_origin",
-]
+    "no_attempt", "spec_changed", "last_failed", "last_cancelled", "last_lost", "requested", "policy",
+    "inputs_changed", "trigger_fired", "files_edited", "needs_changed", "needs_failed", "max_attempts",
+    "drift", "interrupted", "in_progress", "superseded", "orphan", "disabled", "protected", "over_capacity",
+    "record_unreadable", "refused", "unapproved", "already_running", "already_succeeded", "origin_conflict",
+    "duplicate_job", "unknown_need", "needs_cycle", "attempt_changed", "already_applied", "expired",
+    "not_yet_valid", "other_engine", "other_origin",
+]  # fmt: skip
 REASONS: Final[dict[ReasonCode, str]] = {
     # Why a job gets the action that the plan shows.
     "no_attempt": "no attempt of this job is on record",
