@@ -258,14 +258,8 @@ def _check_probe(at: Path, probe: object) -> Iterator[Problem]:
 
 
 def _check_metadata(path: Path, value: object) -> Iterator[Problem]:
-    if isinstance(value, str):
-        yield from _check_text(path, value)
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _check_metadata((*path, str(key)), inner)
-    elif isinstance(value, (list, tuple)):
-        for index, inner in enumerate(value):
-            yield from _check_metadata((*path, index), inner)
+    for at, text in _texts_in(path, value):
+        yield from _check_text(at, text)
 
 
 def _check_options(at: Path, cfg: Mapping[Any, Any]) -> Iterator[Problem]:
@@ -378,10 +372,8 @@ def _check_fixed(path: Path, text: object) -> Iterator[Problem]:
         return
     for name, start, end in find_macros(text):
         if is_run_macro(name):
-            message = (
-                f"`{text[start:end]}` cannot stand here: it may stand in entrypoint, args, env, metadata "
-                "and the sources of mounts"
-            )
+            places = "entrypoint, args, env, metadata and the sources of mounts"
+            message = f"`{text[start:end]}` cannot stand here: it may stand in {places}"
             yield Problem(path, "reference-phase", message)
 
 
