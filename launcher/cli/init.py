@@ -110,10 +110,8 @@ def run(args: Any, console: Console) -> int:
     kept = [_kept(action, file, folder) for action, file in steps if action != "write"]
     for line in kept:
         console.note(line)
-    if name and jobs and not os.path.lexists(os.path.join(folder, _IGNORE_FILE)):
-        console.note(
-            f"did not write {_IGNORE_FILE}: it would change the jobs that have this folder as workspace"
-        )
+    for line in _unwritten(folder) if name and jobs else ():
+        console.note(line)
     if not name:
         _advise_for_jobs(args, jobs, written, _top_of(folder), console)
     is_new = any(path.endswith((WORKFLOW, init_ci.PIPELINE)) for path in written)
@@ -191,7 +189,8 @@ def _job_files(args: Any, folder: str, name: str, *, has_jobs: bool) -> Iterator
         text = f"{_modeline(path, top, SCHEMA)}\n{text}"
         config = f"{_modeline(config_path, top, PROJECT_SCHEMA)}\n{config}"
     yield _File(path, text)
-    yield _File(config_path, config)
+    if not has_jobs or project_file(folder):  # else jobs that exist would belong to another project
+        yield _File(config_path, config)
     if not has_jobs:  # the file would change the workspaces of those jobs, and with them their digests
         yield _File(os.path.join(folder, _IGNORE_FILE), filled_in("launcherignore", {}), is_optional=True)
 
@@ -324,6 +323,15 @@ def _kept(action: _Action, file: _File, folder: str) -> str:
     if action == "differs" and os.path.basename(file.path) != _IGNORE_FILE:
         return f"{kept}: it differs from what init writes; --force overwrites it"
     return kept
+
+
+def _unwritten(folder: str) -> Iterator[str]:
+    """Yield a message about each file that init does not write beside jobs that exist."""
+    if project_file(folder) is None:
+        why = "the jobs that exist would belong to another project, and run again"
+        yield f"did not write {PROJECT_FILE}: {why}"
+    if not os.path.lexists(os.path.join(folder, _IGNORE_FILE)):
+        yield f"did not write {_IGNORE_FILE}: it would change the jobs that have this folder as workspace"
 
 
 def _advise_for_jobs(

@@ -107,14 +107,17 @@ def test_a_workspace_leaves_out_files_that_no_job_reads(scenario):
     assert digest_of(scenario, job) != digest
 
 
-def test_workspaces_of_existing_jobs_stay_unchanged(scenario):
+def test_existing_jobs_keep_their_workspace_and_project(scenario):
     job = scenario.job("true", name="there", top="workspace: .")
     scenario.write(".venv/x", "x")
     digest = digest_of(scenario, job)
-    told = scenario.launcher("init", "--name", "second").err
-    assert "did not write .launcherignore" in told
-    assert not (scenario.folder / ".launcherignore").exists()
+    scenario.run_to_end(job)
+    notes = scenario.launcher("init", "--name", "second").err
+    assert "did not write .launcherignore" in notes
+    assert "did not write launcher.toml" in notes
+    assert not any((scenario.folder / name).exists() for name in (".launcherignore", "launcher.toml"))
     assert digest_of(scenario, job) == digest
+    assert scenario.actions(".") == {"there": "keep", "second": "create"}
 
 
 @pytest.mark.slow
