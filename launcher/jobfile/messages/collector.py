@@ -340,7 +340,7 @@ _VALUES = ("default", "choices")
 _REFERENCES = ("$", "env:", "file:")
 
 
-Placed = TypeVar("Placed", Diagnostic, Related)
+AnyPlace = TypeVar("AnyPlace", Diagnostic, Related)
 
 
 def masked(found: Iterable[Diagnostic], document: Document) -> list[Diagnostic]:
@@ -354,7 +354,7 @@ def masked(found: Iterable[Diagnostic], document: Document) -> list[Diagnostic]:
 
 
 def _masked(each: Diagnostic, file: str, starred: Callable[[str, int], str]) -> Diagnostic:
-    def masked_at(place: Placed) -> Placed:
+    def masked_at(place: AnyPlace) -> AnyPlace:
         if place.file != file or place.span is None or not place.source_line:
             return place
         return replace(place, source_line=starred(place.source_line, place.span.line))

@@ -167,8 +167,8 @@ def fields_meant(path: Path, problems: Collector) -> list[Path]:
     """Return the absent fields that the unknown key at a path may mean, with their paths."""
     above, key = path[:-1], str(path[-1])
     mapping = _value_at(above, problems.document.value)
-    meant = _meant(above, key, mapping[key]) & fields_at(above).keys()
-    return [(*above, field) for field in meant if field not in mapping]
+    meant = _meant(above, key, mapping[key])
+    return [(*above, field) for field in fields_at(above) if field in meant and field not in mapping]
 
 
 def _meant(path: Path, key: str, value: Any) -> set[str]:
@@ -220,8 +220,8 @@ def unknown_field(path: Path, problems: Collector) -> None:
         message += f" of type {kind}" if kind else " as it stands"
         label, hint = "delete it", ""
     elif isinstance(mapping, dict) and key in mapping:
-        remedies = _field_remedy(parent, key, mapping, problems) if problems.has_hints(mapping) else ("", "")
-        label, hint = remedies
+        has_hints = problems.has_hints(mapping)
+        label, hint = _field_remedy(parent, key, mapping, problems) if has_hints else ("", "")
     else:
         label, hint = suggest(key, fields_at(parent)), listing("fields here", fields_at(parent))
     problems.add(path, "unknown-field", message, at="key", label=label, hint=hint)
