@@ -179,7 +179,8 @@ class Repository:
         """Return the advice for a revision that `commit_of` does not find: the probable name, or a fetch."""
         if self.is_shallow():
             fetch = "git fetch --unshallow origin '+refs/heads/*:refs/remotes/origin/*'"
-            return f"fetch all commits: `{fetch}`, or `fetch-depth: 0` of actions/checkout"
+            in_ci = "`fetch-depth: 0` of actions/checkout, or `GIT_DEPTH: 0` of GitLab"
+            return f"fetch all commits: `{fetch}`; in CI, {in_ci}"
         from launcher.text import did_you_mean
 
         known = self._git("for-each-ref", "--format=%(refname:short)").split()

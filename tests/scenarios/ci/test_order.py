@@ -61,4 +61,4 @@ def test_a_shallow_clone_is_named_where_the_last_applied_commit_is_missing(repo:
     repo.depth = 1
     shown = repo.apply(code=4)
     assert "this clone lacks those before" in shown
-    assert "`fetch-depth: 0` of actions/checkout" in shown
+    assert "`fetch-depth: 0` of actions/checkout, or `GIT_DEPTH: 0` of GitLab" in shown

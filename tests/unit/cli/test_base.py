@@ -144,7 +144,7 @@ def test_the_advice_for_a_shallow_clone_brings_the_base(repo: Path, scenario: Sc
     clone = repo.parent / "clone"
     git(repo.parent, "clone", "-q", "--depth=1", "--branch=change", f"file://{repo}", str(clone))
     shown = scenario.launcher("plan", clone, "--base=origin/main", cwd=clone, code=1).err
-    assert "`fetch-depth: 0` of actions/checkout" in shown
+    assert "`fetch-depth: 0` of actions/checkout, or `GIT_DEPTH: 0` of GitLab" in shown
     advice = shown.partition("fetch all commits: `")[2].partition("`")[0]
     subprocess.run(["sh", "-c", advice], check=True, cwd=clone)
     scenario.launcher("plan", clone, "--base=origin/main", cwd=clone)
