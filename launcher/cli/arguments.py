@@ -330,18 +330,19 @@ _MOST = 10**9
 """The highest count, which every database and buffer accepts; no command needs a higher one."""
 
 
-def count(text: str, least: int = 0) -> int:
-    """Parse a whole number of `least` or more; numbers above `_MOST` become `_MOST`."""
-    if not text.isascii() or not text.removeprefix("-").isdigit():
+def count(text: str) -> int:
+    """Parse a whole number, 0 or more; numbers above `_MOST` become `_MOST`."""
+    if not text.isascii() or not text.isdigit():
         raise ValueError(f"expected a whole number, got `{text}`")
-    if int(text) < least:
-        raise ValueError(f"expected at least {least}, got `{text}`")
     return min(int(text), _MOST)
 
 
 def positive(text: str) -> int:
     """Parse a whole number, 1 or more."""
-    return count(text, 1)
+    number = count(text)
+    if number < 1:
+        raise ValueError(f"expected at least 1, got `{text}`")
+    return number
 
 
 def attempts(text: str) -> tuple[tuple[int, int], ...]:

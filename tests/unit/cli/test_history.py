@@ -120,14 +120,9 @@ def test_a_run_url_with_control_characters_is_not_recorded(scenario: Scenario) -
     assert only["run_url"] is None
 
 
-@pytest.mark.parametrize(
-    "command", ["list --limit 0", "history --limit 0", "use --limit 0", "logs --tail -1"]
-)
-def test_a_number_that_is_too_small_is_refused_with_the_least(command: str, scenario: Scenario) -> None:
-    number = int(command.split()[-1])
-    assert (
-        f"expected at least {number + 1}, got `{number}`" in scenario.launcher(*command.split(), code=64).err
-    )
+@pytest.mark.parametrize("command", ["list", "history", "use"])
+def test_a_limit_of_0_is_refused(command: str, scenario: Scenario) -> None:
+    assert "expected at least 1" in scenario.launcher(command, "--limit", "0", code=64).err
 
 
 def test_the_hint_on_a_missing_branch_names_a_branch_that_the_clone_has(
