@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from launcher.schedulers.local.appview import read_state
+from launcher.state.reader import Reader
 from launcher.turns.machine import machine
 from tests import processes
 
@@ -123,6 +125,24 @@ def test_cancel_says_which_file_cannot_be_read_and_how_to_find_the_process(scena
     done = scenario.launcher("cancel", broken, code=1)
     assert f"error: cannot read {folder}/events.jsonl: Is a directory" in done.err
     assert f"`fuser -v {folder}/lock`" in done.err
+
+
+def test_a_record_whose_first_event_comes_while_the_ledger_is_read_is_not_damaged(scenario, monkeypatch):
+    """A slow reader: the client starts the app between its looks at the record and at the ledger."""
+    scenario.apply(scenario.job("exec sleep 1000"))
+    folder = folder_of(scenario)
+    events, opened = folder / "events.jsonl", Reader.open
+    started = events.read_bytes()
+    events.write_bytes(b"")
+
+    def open_after_the_start(*args, **options):
+        events.write_bytes(started)
+        return opened(*args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Reader, "open", open_after_the_start)
+        assert read_state(str(folder)).state == "running"
+    scenario.launcher("cancel", "job")
 
 
 def test_a_running_app_whose_record_was_emptied_holds_its_job_until_it_ends(scenario):

@@ -142,9 +142,14 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
     if not record and not os.path.isdir(app_dir):
         return None
     if view.state == "reserved" and not process:
-        from launcher.schedulers.local.emptied import row_of_started
+        from launcher.schedulers.local.emptied import check_held, row_of_started
 
-        if (row := row_of_started(folder, locked=locked)) is not None:
+        row = row_of_started(folder)
+        if _record(folder) != record:  # its client has gone on since the record was read
+            return read_state(app_dir, ours=ours)
+        if locked:
+            check_held(folder, row)
+        if row is not None:
             view.lose()
             view.started_at = row.started_at
             if row.has_ended:

@@ -18,27 +18,27 @@ from launcher.state.records import UNSTARTED, AppRecord
 _UNDONE_S = 60.0  # time for a supervisor to undo the submission of a client that has died
 
 
-def row_of_started(folder: AppFolder, *, locked: bool) -> AppRecord | None:
+def row_of_started(folder: AppFolder) -> AppRecord | None:
     """The row of an app that has started according to the ledger; None for another one.
 
     The ledger knows only the apps of its own state folder.
-
-    Raises StateError while a process holds an app that no client is submitting.
     """
     if folder.path != paths.local_app(folder.app_id):
         return None
     with Reader.open(readonly=True) as ledger:  # it makes no rows: they would be made of this record, too
         row = ledger.app(folder.app_id)
-    if row is not None and row.state in UNSTARTED:
-        row = None
-    has_ended = row is not None and row.has_ended
-    if locked and not has_ended and (row is not None or _is_left_by_client(folder)):
+    return None if row is None or row.state in UNSTARTED else row
+
+
+def check_held(folder: AppFolder, row: AppRecord | None) -> None:
+    """Raise StateError for a locked app that runs according to its row, or that no client is submitting."""
+    is_left = not row.has_ended if row is not None else _is_left_by_client(folder)
+    if is_left and folder.path == paths.local_app(folder.app_id):
         path = rundir.events(folder.path)
         raise StateError(
             f"the record of {folder.app_id} was emptied or damaged, and a process holds the app: {path}",
             hint=f"it is left alone until it ends; `fuser -v {folder.lock}` names the process, to end it",
         )
-    return row
 
 
 def _is_left_by_client(folder: AppFolder) -> bool:
