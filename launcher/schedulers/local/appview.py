@@ -141,19 +141,8 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
         view = fold(record, locked=locked)
     if not record and not os.path.isdir(app_dir):
         return None
-    if view.state == "reserved" and not process:
-        from launcher.schedulers.local.emptied import check_held, row_of_started
-
-        row = row_of_started(folder)
-        if _record(folder) != record:  # its client has gone on since the record was read
-            return read_state(app_dir, ours=ours)
-        if locked:
-            check_held(folder, row)
-        if row is not None:
-            view.lose()
-            view.started_at = row.started_at
-            if row.has_ended:
-                view.end(row.state, row.message, row.exit_code, row.ended_at)
+    if view.state == "reserved" and not process and not _is_judged_by_ledger(folder, record, view):
+        return read_state(app_dir, ours=ours)
     if view.state == "lost" or (view.state in WAITING and not locked):
         _end_as_asked(app_dir, view)
     if locked and view.state in UNSTARTED:
@@ -162,6 +151,23 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
         by = f"pid {process[0]} on {host}" if process else f"a process on {host}"
         view.owner = signed.decode(errors="replace").strip() or by
     return view
+
+
+def _is_judged_by_ledger(folder: AppFolder, record: bytes, view: AppView) -> bool:
+    """Judge an app whose record says nothing by its row; False if its client has gone on since then."""
+    from launcher.schedulers.local.emptied import check_held, row_of_started
+
+    row = row_of_started(folder)
+    if _record(folder) != record:
+        return False
+    if view.lock_held:
+        check_held(folder, row)
+    if row is not None:
+        view.lose()
+        view.started_at = row.started_at
+        if row.has_ended:
+            view.end(row.state, row.message, row.exit_code, row.ended_at)
+    return True
 
 
 def _record(folder: AppFolder) -> bytes:
