@@ -26,7 +26,8 @@ class RejectedAppError(SchedulerError, ValueError):
 def check_runnable(app: AppDef, own: Iterable[Problem] = ()) -> None:
     """Raise RejectedAppError for an app that breaks a common rule or, if well-formed, an `own` rule.
 
-    own: the problems by the scheduler's rules, which are judged only if the app is well-formed.
+    Args:
+        own: the problems by the scheduler's rules, which are judged only if the app is well-formed.
     """
     problems = check_app(app)
     if all(problem.code != "wrong-type" for problem in problems):

@@ -200,7 +200,7 @@ class SeenApp:
     def recorded(self) -> Recorded:
         """The contents of `attempt.json`: the app as it was reserved. The end of an app needs none of it."""
         if self._recorded is None and self._folder:
-            self._recorded = read_attempt(self._folder)
+            self._recorded = read_attempt(self._folder) or {}
         return self._recorded or {}
 
     def attempt(self) -> Attempt | None:

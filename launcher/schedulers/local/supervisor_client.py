@@ -118,11 +118,12 @@ class SupervisorClient:
             workspace: the folder that replicas run in, to compare when an app starts that has waited.
         """
         # The list of files is in LAUNCHER_HOME, not in the arguments of the supervisor's `Comparison`.
-        waits = bool(needs or turn)
-        compared = (inputs or (workspace and waits)) and {
+        if not (needs or turn):  # the app starts at once
+            workspace = None
+        compared = (inputs or workspace) and {
             "args": [*inputs[:3], *inputs.globs] if inputs else [],
             "env": [f"LAUNCHER_HOME={os.path.abspath(paths.home())}"],
-            "workspace": [workspace.digest, workspace.path] if workspace and waits else [],
+            "workspace": [workspace.digest, workspace.path] if workspace else [],
         }
         ask = turn and turn.to_dict()
         answer = self._ask({"op": "go", "needs": list(needs), "turn": ask, "inputs": compared})
