@@ -299,17 +299,14 @@ def untracked_notes(workspace: WorkspaceRef, changes: Iterable[Change]) -> Itera
 
     Without such lines, a job that writes into its own workspace runs again at each apply.
     """
-    from launcher.workspace.manifest import changed_files, known
+    from launcher.workspace.manifest import changed_paths
 
     folders = {part.digest: part.path for part in workspace.parts}
     for change in changes:
         if change.op != "~" or not is_workspace_digest(change.path) or change.new not in folders:
             continue
-        folder, old, new = folders[change.new], known(change.old), known(change.new)
-        if old is None or new is None:
-            continue
-        changed = [path for _, path in changed_files(old, new)]
-        if lines := _ignoring(folder, changed):
+        folder, changed = folders[change.new], changed_paths(change.old, change.new)
+        if changed and (lines := _ignoring(folder, changed)):
             word, quoted = "a line" if len(lines) == 1 else "the lines", [f"`{line}`" for line in lines]
             yield (
                 f"the workspace `{folder}` differs only in files that git does not track: "

@@ -396,9 +396,8 @@ def _pair(first: Recorded, other: Recorded) -> dict[str, str]:
 
 def _files(made: str, recorded_digest: str) -> str:
     """Return the files that differ, if the list of the recorded files is known here."""
-    old, new = manifest.known(made), manifest.known(recorded_digest)
-    changed = manifest.changed_files(old, new) if old is not None and new is not None else []
-    return f" ({', '.join(path for _, path in changed[:3])})" if changed else ""
+    changed = manifest.changed_paths(made, recorded_digest)
+    return f" ({', '.join(changed[:3])})" if changed else ""
 
 
 def _text(value: Any) -> str:

@@ -107,6 +107,14 @@ def changed_files(old: Manifest, new: Manifest) -> list[tuple[Literal["+", "-", 
     return [("+" if path not in old else "-" if path not in new else "~", path) for path in differing]
 
 
+def changed_paths(old: str, new: str) -> list[str]:
+    """Return the paths of the files in which two digests differ; [] unless the files of both are known."""
+    before, after = known(old), known(new)
+    if before is None or after is None:
+        return []
+    return [path for _, path in changed_files(before, after)]
+
+
 def amount(files: Manifest) -> str:
     """ "45 files, 1.2 MB"."""
     return f"{plural(len(files), 'file')}, {_bytes(_size(files))}"

@@ -115,7 +115,7 @@ def _edits(digest: str, folder: str) -> str:
     from launcher.specs.inputs import named
     from launcher.text import printable
     from launcher.workspace.context import content_digest
-    from launcher.workspace.manifest import changed_files, known
+    from launcher.workspace.manifest import changed_paths
 
     try:
         now = content_digest(folder)
@@ -123,6 +123,5 @@ def _edits(digest: str, folder: str) -> str:
         return printable(str(error))
     if now == digest:
         return ""
-    before, after = known(digest), known(now)
-    paths = [printable(path) for _, path in changed_files(before, after)] if before and after else []
+    paths = [*map(printable, changed_paths(digest, now))]
     return f"{named(paths) if paths else 'files'} of its workspace changed while it waited"
