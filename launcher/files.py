@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 PROJECT_FILE = "launcher.toml"
+MAX_JOB_FILE_BYTES = 1 << 20
 GONE = (FileNotFoundError, NotADirectoryError)
 """The errors of a path whose file, or a folder above it, was removed."""
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
-from launcher.dataclass import dataclass, replace
+from launcher.dataclass import dataclass, fields, replace
 from launcher.errors import JobFileError
 from launcher.specs.secret import is_sensitive
 from launcher.text import paint, printable, width, wrapped
@@ -28,7 +27,7 @@ class Span:
     end_column: int
 
     def to_json(self) -> dict[str, int]:
-        return asdict(self)
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 _WIDTH = 110  # the most columns of source text to show; longer lines are cut around the range

@@ -94,6 +94,7 @@ ON_BRANCH = {
     "launcher.jobfile.compile.build": "components, for job files that have none",
     "launcher.jobfile.compile.project": "the defaults of components, for projects without any",
     "launcher.jobfile.format": "YAML for TOML files, and TOML for YAML files",
+    "launcher.jobfile.compile.discover": "diagnostics, for folders whose job files are found",
     "launcher.jobfile.compile.inputs": "workspaces and triggers, for jobs without them",
     "launcher.jobfile.messages.remedies": "components, for job files that have none",
     "launcher.jobfile.text.parse": "TOML for YAML files, and YAML for TOML files",

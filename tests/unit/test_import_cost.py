@@ -168,10 +168,11 @@ def test_a_run_of_a_job_file_loads_no_plan_no_component_and_nothing_of_turns(sce
     } == set()
 
 
-def test_a_plan_of_an_unchanged_job_loads_nothing_that_only_changes_need(scenario):
+@pytest.mark.parametrize("is_folder", [False, True], ids=["file", "folder"])
+def test_a_plan_of_an_unchanged_job_loads_nothing_that_only_changes_need(scenario, is_folder):
     file = scenario.job("echo hello")
     scenario.run_to_end(file)
-    argv = ["-m", "launcher", "plan", str(file)]
+    argv = ["-m", "launcher", "plan", str(file.parent if is_folder else file)]
     modules(argv, cwd=scenario.folder)  # keeps what the file compiles to
     loaded = modules(argv, cwd=scenario.folder)
     assert loaded & NOT_FOR_AN_UNCHANGED_PLAN == set()

@@ -8,17 +8,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from launcher import looks
 from launcher.dataclass import dataclass
 from launcher.errors import CommandError
-from launcher.files import GONE, PROJECT_FILE, project_file, read_regular, upwards
+from launcher.files import GONE, MAX_JOB_FILE_BYTES, PROJECT_FILE, project_file, read_regular, upwards
 from launcher.git import repository
-from launcher.jobfile.diagnostic import Diagnostic, of_whole_file
-from launcher.jobfile.text.document import MAX_BYTES
 from launcher.looks import noted
 from launcher.workspace.ignore import BadPatternError, Ignore
+
+if TYPE_CHECKING:
+    from launcher.jobfile.diagnostic import Diagnostic
 
 
 class _Rule(NamedTuple):
@@ -70,7 +71,7 @@ def wrong_pattern(patterns: list[str]) -> str:
 def _rules_of(folder: str) -> Iterator[_Rule]:
     """Yield the rule of a folder, if any. Problems of its launcher.toml are reported with the job files."""
     try:
-        data = read_regular(os.path.join(folder, PROJECT_FILE), MAX_BYTES)
+        data = read_regular(os.path.join(folder, PROJECT_FILE), MAX_JOB_FILE_BYTES)
     except (OSError, ValueError):
         return
     if b"exclude" not in data:
@@ -118,6 +119,8 @@ def find_files(paths: Iterable[str], cwd: str) -> tuple[list[FoundFile], list[Di
         for found in below:
             files.setdefault(found.path, found)
         if not below:
+            from launcher.jobfile.diagnostic import of_whole_file
+
             hint = (
                 f"job files are called NAME{SUFFIXES[0]}, .yml or .toml; `launcher init` writes one, and "
                 "a file of another name is given by itself"
@@ -152,6 +155,8 @@ def _below(typed: str, directory: str) -> tuple[list[FoundFile], bool, list[Diag
     def unreadable(error: OSError) -> None:
         if isinstance(error, GONE) and error.filename != directory:
             return  # removed since its parent was listed
+        from launcher.jobfile.diagnostic import of_whole_file
+
         where = os.path.join(typed, os.path.relpath(error.filename, directory))
         message = f"the directory cannot be read: {error.strerror}"
         problems.append(of_whole_file(os.path.normpath(where), "unreadable", message))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from launcher.dataclass import dataclass, field, replace
+from launcher.files import MAX_JOB_FILE_BYTES
 from launcher.jobfile.compile.advice import advise, advise_text, advise_variables
 from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.layers import Layered, Parents, is_known_version, layered
@@ -24,7 +25,7 @@ from launcher.jobfile.messages.wording import report
 from launcher.jobfile.model.fields import ROLE
 from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.model.types import VERSION
-from launcher.jobfile.text.document import MAX_BYTES, Document, Path
+from launcher.jobfile.text.document import Document, Path
 from launcher.specs import canonical
 from launcher.specs.launch import Launch
 
@@ -289,7 +290,7 @@ def _with_review_digests(made: Sequence[Made], variant: Variant, work: Work) -> 
 
 def _is_too_much(jobs: int, field: str, document: Document, problems: Collector) -> bool:
     """Whether a file makes too many jobs to compile while a user waits. Notes such a file."""
-    if jobs <= MAX_TEXT // MAX_BYTES:
+    if jobs <= MAX_TEXT // MAX_JOB_FILE_BYTES:
         return False
     axes = sum(len(each.text) for each in document.extents(("matrix",)) if each.source is document.source)
     size = len(document.source.text) - axes

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from launcher import looks
 from launcher.dataclass import dataclass, field
-from launcher.files import GIVEN, is_below
+from launcher.files import GIVEN, MAX_JOB_FILE_BYTES, is_below
 from launcher.jobfile.diagnostic import (
     Diagnostic,
     Related,
@@ -27,7 +27,6 @@ from launcher.text import nearest
 
 Format = Literal["yaml", "toml"]
 
-MAX_BYTES = 1024 * 1024
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
@@ -131,7 +130,7 @@ def read_source(file: str, path: str, root: str = "") -> Source | Diagnostic:
         )
         return of_whole_file(file, "unreadable", message, hint=hint)
     try:
-        data = looks.content(path, MAX_BYTES + 1)
+        data = looks.content(path, MAX_JOB_FILE_BYTES + 1)
     except OSError as error:
         return unreadable(file, path, error)
     except ValueError:
@@ -141,7 +140,7 @@ def read_source(file: str, path: str, root: str = "") -> Source | Diagnostic:
 
 def source_of(file: str, data: bytes) -> Source | Diagnostic:
     """Return the source for the bytes of a file."""
-    if len(data) > MAX_BYTES:
+    if len(data) > MAX_JOB_FILE_BYTES:
         hint = "a job file says what to run; keep data in files of its own"
         return of_whole_file(file, "too-large", "the file is larger than 1 MiB", hint=hint)
     try:
