@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from dataclasses import (
         MISSING as MISSING,
+        asdict as asdict,
         dataclass as dataclass,
         field as field,
         fields as fields,
@@ -118,6 +119,21 @@ else:
             what = f"field {name} is declared with init=False, it cannot be specified with replace()"
             raise ValueError(what)
         return cls(**(dict(zip(names, values(given), strict=True)) | changes))
+
+    def asdict(given):
+        """The fields of an instance as a dict, as `dataclasses.asdict` makes it, but without copies of values
+        that are no containers."""
+        return {field.name: _plain(getattr(given, field.name)) for field in fields(given)}
+
+    def _plain(value):
+        cls = value.__class__
+        if hasattr(cls, "__own_fields__") or hasattr(cls, "__dataclass_fields__"):
+            return asdict(value)
+        if isinstance(value, dict):
+            return {_plain(key): _plain(each) for key, each in value.items()}
+        if hasattr(value, "_fields"):
+            return cls(*map(_plain, value))
+        return cls(map(_plain, value)) if isinstance(value, list | tuple) else value
 
     @cache
     def filler(cls, names, *, convert=None):

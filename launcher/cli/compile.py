@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
 
 from launcher.cli import jobs
 from launcher.cli.console import Console
+from launcher.dataclass import asdict
 from launcher.jobfile.compile.one_job import Trace
 from launcher.jobfile.model.role import RoleSpec
 from launcher.specs.app import Resource, Role

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from launcher.cli import jobs
 from launcher.cli.console import Console
+from launcher.dataclass import asdict
 from launcher.errors import LauncherError
 from launcher.inventory.attempts import attempt_of
 from launcher.inventory.difference import Difference, between_attempts, from_file

@@ -6,11 +6,10 @@ import json
 import os
 import pwd
 import time
-from dataclasses import asdict
 from typing import Any
 
 from launcher import paths
-from launcher.dataclass import dataclass
+from launcher.dataclass import asdict, dataclass
 from launcher.schedulers import pids
 
 PATIENCE_S = 600.0

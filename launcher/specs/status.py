@@ -8,7 +8,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import Any
 
-from launcher.dataclass import dataclass, field
+from launcher.dataclass import asdict, dataclass, field
 from launcher.errors import LauncherError
 from launcher.specs.app import NONE
 from launcher.specs.replica_error import ReplicaError, read_error
@@ -81,8 +81,6 @@ class RoleStatus:
 
     def to_json(self) -> dict[str, Any]:
         """The object `{"role": NAME, "replicas": [{field: value}]}`; states are members of AppState."""
-        from dataclasses import asdict
-
         return {"role": self.role, "replicas": [asdict(replica) for replica in self.replicas]}
 
 
@@ -149,8 +147,6 @@ class AppStatus:
         return [role for role in self.roles if not filter_roles or role.role in filter_roles]
 
     def __repr__(self) -> str:
-        from dataclasses import asdict
-
         shown = asdict(self)
         shown["state"] = repr(self.state)
         shown["structured_error_msg"] = _parsed(self.structured_error_msg)

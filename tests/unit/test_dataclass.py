@@ -7,7 +7,7 @@ import pickle
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -79,11 +79,17 @@ ACTS: list[Callable[[Any], Any]] = [
 """Each is given a class."""
 REPLACE = (ours.replace, dataclasses.replace)
 FIELDS = (ours.fields, dataclasses.fields)
+AS_DICT = (ours.asdict, dataclasses.asdict)
 
 
 def test_a_generated_class_behaves_as_the_standard_class(both: tuple[Any, Any]) -> None:
     found, wanted = ([outcome(act, made) for act in ACTS] for made in both)
     assert found == wanted
+
+
+class Cell(NamedTuple):
+    value: Any
+    count: int
 
 
 def test_replace_and_fields_do_the_same_as_those_of_the_standard_library(both: tuple[Any, Any]) -> None:
@@ -97,6 +103,14 @@ def test_replace_and_fields_do_the_same_as_those_of_the_standard_library(both: t
         names = ("name", "type", "init", "repr", "compare", "kw_only")
         both_ways = [[[getattr(each, n) for n in names] for each in by(made)] for by in FIELDS]
         assert both_ways[0] == both_ways[1]
+
+
+def test_asdict_does_the_same_as_that_of_the_standard_library(both: tuple[Any, Any]) -> None:
+    for made in both:
+        inner = made(x=1, y=[2])
+        whole = made(x=0, note={"a": (inner, [Cell(inner, 1)]), 2: {3}})
+        assert ours.asdict(whole) == dataclasses.asdict(whole)
+        assert ours.asdict(whole)["note"]["a"][1] is not whole.note["a"][1]
 
 
 @dataclass(frozen=True, slots=True)

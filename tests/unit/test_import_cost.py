@@ -115,6 +115,13 @@ def test_queue_loads_no_client_of_an_engine_that_is_not_there(finished, monkeypa
     assert loaded_by(["queue"]) & (HEAVY | SLOW | {"http", "socket", "ssl"}) == set()
 
 
+@pytest.mark.parametrize("name", ["docker", "local", "slurm"])
+def test_a_scheduler_loads_without_modules_that_inspect_code(name):
+    loaded = modules(["-c", f"import launcher.schedulers.{name}.scheduler"])
+    assert f"launcher.schedulers.{name}.scheduler" in loaded
+    assert loaded & {"ast", "dataclasses", "inspect"} == set()
+
+
 def test_a_list_without_any_app_loads_no_scheduler(scenario):
     assert loaded_by(["list"]) & (HEAVY | SLOW) == set()
     loaded = modules(["-m", "launcher", "list"])

@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from launcher.dataclass import replace
+from launcher.dataclass import asdict, replace
 from launcher.errors import SchedulerError
 from launcher.holding.app import App
 from launcher.holding.events import created

@@ -10,10 +10,10 @@ import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from tempfile import TemporaryFile
 from typing import IO, Any
 
+from launcher.dataclass import asdict
 from launcher.errors import LauncherError, ReservedError, SchedulerError
 from launcher.schedulers.backend import BackendReservation
 from launcher.schedulers.ids import random_id
