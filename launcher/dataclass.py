@@ -11,7 +11,7 @@ It works as the standard one for fields, for what users derive from a class, and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,10 +8,8 @@ from typing import Any
 
 from launcher.cli.arguments import add_project, add_target, moment, positive
 from launcher.cli.console import Console
-from launcher.cli.fmt import show_diff, write
 from launcher.cli.render import values
 from launcher.cli.render.values import Cell, table, without_columns
-from launcher.cli.use_edits import edits
 from launcher.errors import LauncherError, UsageError
 from launcher.inventory import recorded
 from launcher.inventory.find import AppName, find_each
@@ -101,6 +99,9 @@ def _keys(args: Any) -> list[JobKey]:
 
 def _write(found: Sequence[JobUse], args: Any, console: Console) -> int:
     """Edit the files, each after its check. Returns 1 if a suggestion could not be written."""
+    from launcher.cli.fmt import show_diff, write
+    from launcher.cli.use_edits import edits
+
     made, refused = edits(found)
     for line in refused:
         console.warn(f"{line}")

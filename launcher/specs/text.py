@@ -1,4 +1,6 @@
-"""Small text forms shared by specs: "k=v,…", commands, and plain data as YAML, which is only written."""
+"""Small text forms shared by specs: "k=v,…", commands, mounts and amounts as other tools write them, and
+plain data as YAML, which is only written.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,8 @@ from math import isfinite
 from typing import TypeGuard
 
 _DELIMITERS = ",;"
+_COMPOSE_MOUNT = re.compile(r"(?P<src>[^:=,]+):(?P<dst>/[^:,]*)(?::(?P<options>[\w,]+))?")
+_MILLIS = re.compile(r"([0-9]{1,9})m")
 
 
 def command(words: Sequence[str]) -> str:
@@ -33,6 +37,29 @@ def shell_words(text: str) -> list[str] | None:
         return shlex.split(text)
     except ValueError:
         return None
+
+
+def compose_mount(text: str) -> str:
+    """A mount as Compose writes it in our text form: "./a:/b:ro" → "type=bind,src=./a,dst=/b,readonly".
+
+    "" for a text of another form.
+    """
+    found = _COMPOSE_MOUNT.fullmatch(text.strip())
+    if found is None:
+        return ""
+    src, options = found["src"], (found["options"] or "").split(",")
+    if src.startswith("/dev/") and not f"{src}/".startswith("/dev/shm/"):
+        permissions = "".join(options)
+        more = f",permissions={permissions}" if permissions and not set(permissions) - set("rwm") else ""
+        return f"type=device,src={src},dst={found['dst']}{more}"
+    kind = "bind" if src.startswith((".", "/", "~")) else "volume"
+    return f"type={kind},src={src},dst={found['dst']}" + (",readonly" if "ro" in options else "")
+
+
+def cores_meant(text: str) -> str:
+    """Convert thousandths of cores, as Kubernetes writes them, to a number: "500m" → "0.5"; else ""."""
+    found = _MILLIS.fullmatch(text.strip())
+    return f"{int(found[1]) / 1000:g}" if found else ""
 
 
 def to_dict(text: str) -> dict[str, str]:

@@ -68,6 +68,7 @@ ON_BRANCH = {
         "what explains one job, Markdown and GitHub, for plans as text; saved plans, for job files"
     ),
     "launcher.cli.run": "components, for job files; tickets, for `run` without --queue",
+    "launcher.cli.use": "what edits job files, without --write",
     "launcher.cli.top": "Textual, for its help, and where it is not installed or there is no terminal",
     "launcher.cli.validate": "saved plans, for job files",
     "launcher.jobfile.compile.compiled": "errors, dataclasses, for outcomes without errors or shared files",

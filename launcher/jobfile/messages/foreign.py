@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import tomli
 
 from launcher.jobfile.messages.collector import spelt_alike
-from launcher.jobfile.model.types import compose_mount, cores
 from launcher.jobfile.text.document import Path
-from launcher.specs.text import shell_words
+from launcher.specs.text import compose_mount, cores_meant, shell_words
 from launcher.text import duration_meant
 
 Fields = Mapping[str, Any]
@@ -239,7 +238,7 @@ def resources(value: Any) -> Fields | None:
     if not isinstance(amounts, dict) or not amounts.keys() <= names.keys():
         return None
     found = {names[name]: amount for name, amount in amounts.items()}
-    if thousandths := cores(str(found.get("cpu", ""))):
+    if thousandths := cores_meant(str(found.get("cpu", ""))):
         found["cpu"] = float(thousandths)
     return {"resource": found}
 

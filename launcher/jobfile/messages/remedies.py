@@ -15,10 +15,10 @@ from launcher.jobfile.messages.collector import Collector, nearest, show
 from launcher.jobfile.messages.foreign import ports, variables, word_for
 from launcher.jobfile.messages.wording_fields import holds_secret, script_remedy, wrongly_indented
 from launcher.jobfile.model.fields import fields_at
-from launcher.jobfile.model.types import compose_mount, cores, memory_mib
+from launcher.jobfile.model.types import memory_mib
 from launcher.jobfile.text.document import Path, blank_after_colon, blank_name
 from launcher.specs.secret import may_hold_secret
-from launcher.specs.text import shell_words
+from launcher.specs.text import compose_mount, cores_meant, shell_words
 from launcher.text import is_number
 
 _LONGEST = 200
@@ -166,8 +166,8 @@ def _number(kind: str, path: Path, value: Any, problems: Collector) -> Advice:
         return "take the quotes away", ""
     if text.isdecimal() and not text.isascii():
         return f"write {int(text)}", "these are digits of another script"
-    if key == "cpu" and cores(value):
-        return f"write {cores(value)}", "cores, which may be a fraction"
+    if key == "cpu" and cores_meant(value):
+        return f"write {cores_meant(value)}", "cores, which may be a fraction"
     if kind == "int_type" and re.fullmatch(r"\d{1,9}(_\d{1,9})+|\d{1,3}(,\d{3})+", text):
         return f"write {int(re.sub('[_,]', '', text))}", ""
     if text in _WORDS:

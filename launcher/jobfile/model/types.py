@@ -20,6 +20,7 @@ from launcher.specs.check import MAX_REPLICAS
 from launcher.specs.mounts import InvalidMountException, Mount, parse_mounts
 from launcher.specs.notify import URL_PATTERN, MalformedAddressError, check_address
 from launcher.specs.secret import MalformedSecretException, Secret
+from launcher.specs.text import compose_mount
 from launcher.text import DURATION_PATTERN, DURATION_UNITS, duration_meant, is_number, seconds_in
 
 VERSION = 1
@@ -197,33 +198,6 @@ def form_tag(value: Any) -> str | None:
 
 
 # `source:target[:options]`; a mount with a comma cannot be written as one text here.
-_COMPOSE_MOUNT = re.compile(r"(?P<src>[^:=,]+):(?P<dst>/[^:,]*)(?::(?P<options>[\w,]+))?")
-_MILLIS = re.compile(r"([0-9]{1,9})m")
-
-
-def compose_mount(text: str) -> str:
-    """A mount as Compose writes it in our text form: "./a:/b:ro" → "type=bind,src=./a,dst=/b,readonly".
-
-    "" for a text of another form.
-    """
-    found = _COMPOSE_MOUNT.fullmatch(text.strip())
-    if found is None:
-        return ""
-    src, options = found["src"], (found["options"] or "").split(",")
-    if src.startswith("/dev/") and not f"{src}/".startswith("/dev/shm/"):
-        permissions = "".join(options)
-        more = f",permissions={permissions}" if permissions and not set(permissions) - set("rwm") else ""
-        return f"type=device,src={src},dst={found['dst']}{more}"
-    kind = "bind" if src.startswith((".", "/", "~")) else "volume"
-    return f"type={kind},src={src},dst={found['dst']}" + (",readonly" if "ro" in options else "")
-
-
-def cores(text: str) -> str:
-    """Convert thousandths of cores, as Kubernetes writes them, to a number: "500m" → "0.5"; else ""."""
-    found = _MILLIS.fullmatch(text.strip())
-    return f"{int(found[1]) / 1000:g}" if found else ""
-
-
 MIB = 2**20
 _UNITS: dict[str, int] = {
     "B": 1,
