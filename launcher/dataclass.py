@@ -11,7 +11,7 @@ It works as the standard one for fields, for what users derive from a class, and
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
