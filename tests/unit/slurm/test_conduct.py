@@ -195,6 +195,26 @@ def test_a_replica_that_slurm_ended_first_is_cancelled_with_its_job(site: Site) 
     assert site.outcome()["state"] == "cancelled"
 
 
+SUCCESSES = {
+    "runs": ("JobState=RUNNING", "succeeded", ""),
+    "is cancelled": ("JobState=COMPLETING Reason=None", "cancelled", "cancelled"),
+    "is over its limit": (LIMIT, "failed", "timed out after 2 h"),
+}
+
+
+@pytest.mark.parametrize("job", SUCCESSES)
+def test_an_app_whose_replicas_end_with_0_has_succeeded_only_while_slurm_does_not_end_its_job(
+    site: Site, job: str
+) -> None:
+    """A replica may handle the TERM of Slurm, and end before its wrapper and the conductor get theirs."""
+    fields, state, message = SUCCESSES[job]
+    site.program("scontrol", f"#!/bin/sh\necho >>{site.shared}/asked\necho '{OURS} {fields} Restarts=0'\n")
+    site.app(role("main", "true", replicas=3), role("side", "sleep 1000"), order={"side": {"service": True}})
+    found = site.run()
+    assert (found["state"], found["message"]) == (state, message)
+    assert (site.shared / "asked").read_text() == "\n"
+
+
 def cut_off(site: Site, *events: dict[str, Any]) -> dict[str, Any]:
     """Return the outcome of an app whose first run was cut off after these events."""
     site.app(role("main", "echo up", retries=1, policy="APPLICATION"))

@@ -308,7 +308,14 @@ class Steps:
             self._held.append((step, event))
             self._loop.after(TERM_LAG_S, lambda: self._release(step, event))
         else:
+            if self._is_open() and self._may_complete(event):  # it may have handled the TERM of Slurm
+                self.on_doubt()
             self._hand_out(step, event)
+
+    def _may_complete(self, event: Json) -> bool:
+        """Whether an app may have succeeded by this end of a replica: no other one runs, services aside."""
+        roles = (self._app.roles[each.role] for each in self._steps if each.live)
+        return not event["code"] and all(role.is_service for role in roles)
 
     def _is_open(self) -> bool:
         return self._app.stop is None and not self.is_ending
