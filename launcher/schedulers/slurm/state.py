@@ -19,7 +19,7 @@ from launcher.holding.use import Use
 from launcher.schedulers import owner as owners
 from launcher.schedulers.record import SeenApp, row_of
 from launcher.schedulers.slurm.known import SLURM
-from launcher.schedulers.slurm.site.shared import NO_ROOM, RUN_AGAIN, recorded_exit, row
+from launcher.schedulers.slurm.site.shared import NO_ROOM, OUTPUT, RUN_AGAIN, recorded_exit, row
 from launcher.state.records import PENDING, AppRecord, ReplicaRecord
 from launcher.text import path_names
 
@@ -30,6 +30,8 @@ Outcome = Mapping[str, Any]
 _RUNNING = frozenset(
     ["RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING"]
 )
+_PROLOG = "Error running slurm prolog"
+"""The words of Slurm in the output of a job whose prolog fails, and which it then cancels."""
 _NO_OUTPUT_FILE = "0:53"
 """The exit code of a job whose node cannot open the file for its output."""
 LEFT = "it left Slurm's queue without an outcome"
@@ -260,6 +262,9 @@ def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int
         return "cancelled", _cancelled_by(facts), None
     if facts.get("queue"):
         return "lost", RUN_AGAIN, None
+    said = str(facts.get("said") or "")
+    if state == "CANCELLED" and said.startswith(_PROLOG) and not facts.get("started"):
+        return "failed", f"the prolog failed{_on(ended)}: {said}", None
     if state == "CANCELLED":
         return "cancelled", "cancelled in Slurm", None
     if state in ("TIMEOUT", "DEADLINE"):
@@ -272,15 +277,20 @@ def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int
     if state == "PREEMPTED":
         return "failed", "was preempted", None
     if ended.get("exit") == _NO_OUTPUT_FILE:
-        path = f"{facts.get('folder')}/slurm.out"
+        path = f"{facts.get('folder')}/{OUTPUT}"
         return "failed", f"the node cannot open {path}: is its disk full, or is it not shared?", None
     if ended.get("exit") == f"{NO_ROOM}:0" and not facts.get("started"):
         return "failed", f"there was no room in {facts.get('folder')}: a full disk, or a quota", None
     if state in ("FAILED", "BOOT_FAIL"):
-        return ("failed", *_exit(str(ended.get("exit") or ""), str(ended.get("reason") or "")))
+        return ("failed", *_exit(str(ended.get("exit") or ""), str(ended.get("reason") or ""), said))
     if state == "COMPLETED":
         return "lost", "it left Slurm's queue without an outcome; Slurm knows it as COMPLETED", None
-    return "lost", LEFT if facts.get("started") else LEFT_UNSTARTED, None
+    output = f"; its last output: {said}" if said else ""
+    return "lost", (LEFT if facts.get("started") else LEFT_UNSTARTED) + output, None
+
+
+def _on(ended: Mapping[str, Any]) -> str:
+    return f" on node {ended['nodes']}" if ended.get("nodes") else ""
 
 
 def _node_failed(nodes: str) -> str:
@@ -298,13 +308,13 @@ def _duration(seconds: float) -> str:
     return f"{minutes // 60} h" if minutes >= 60 and minutes % 60 == 0 else f"{minutes} min"
 
 
-def _exit(exit_code: str, reason: str) -> tuple[str, int | None]:
-    """Return the message and the exit code for Slurm's `CODE:SIGNAL`."""
+def _exit(exit_code: str, reason: str, said: str) -> tuple[str, int | None]:
+    """Return the message and the exit code for Slurm's `CODE:SIGNAL`. `said`: the last output of the job."""
     code, _, signal = exit_code.partition(":")
     if signal.isdecimal() and signal != "0":
         return f"killed by signal {signal}", 128 + int(signal)
     if code.isdecimal() and code != "0":
-        return f"its batch script exited with {code}", int(code)
+        return f"its batch script exited with {code}" + (f": {said}" if said else ""), int(code)
     return f"Slurm could not run it: {reason}" if reason and reason != "None" else "failed in Slurm", None
 
 

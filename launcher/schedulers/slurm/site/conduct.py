@@ -35,6 +35,7 @@ from launcher.schedulers.slurm.site.shared import (
     NO_ROOM,
     RUN_AGAIN,
     Json,
+    last_output,
     read_tasks,
     script_of,
 )
@@ -180,7 +181,9 @@ class Conductor:
 
     def _end_unstarted(self, app: App, record: Record, code: int, command: str) -> int:
         tell(app, record, {"e": "starting"})
-        tell(app, record, {"e": "broken", "why": f"setup failed with {code}: {command}", "code": code})
+        said = last_output(self.folder)
+        why = f"setup failed with {code}: {command}" + (f" ({said})" if said else "")
+        tell(app, record, {"e": "broken", "why": why, "code": code})
         decide(app, record, time.time())
         tell(app, record, {"e": "quiet"})
         decide(app, record, time.time())

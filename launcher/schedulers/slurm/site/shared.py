@@ -4,9 +4,11 @@ Python >= 3.6.
 """
 
 import os
+import re
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 from launcher.schedulers.appfolder import AppFolder
+from launcher.schedulers.ended_process import last_line_of
 
 if TYPE_CHECKING:
     from launcher.holding.replica import Replica
@@ -26,6 +28,15 @@ _SCRIPT = "script-"
 def script_of(generation: str) -> str:
     """The second name of an app's script, with which its jobs are submitted."""
     return f"{_SCRIPT}{generation}.sh"
+
+
+OUTPUT = "slurm.out"
+"""The file in an app's folder with the output of its job: of Slurm, of `setup` and of the conductor."""
+
+
+def last_output(folder: str) -> str:
+    """The last line of the output of an app's job, without the path of its script; "" for none."""
+    return re.sub(r"\A\S*/slurm_script: ", "", last_line_of(os.path.join(folder, OUTPUT)))
 
 
 ARRAY_SCRIPT, TASKS = "array.sh", "tasks"
