@@ -185,6 +185,8 @@ def why_pending(row: Mapping[str, Any]) -> str:
     """Say why a job is pending: `waits in Slurm's queue: Priority; starts about 14:02`."""
     reason = row.get("reason") or ""
     text = "waits in Slurm's queue" + (f": {reason}" if reason and reason != "None" else "")
+    if reason == "JobHeldAdmin":
+        return f"{text}; an administrator has to release it"
     if row.get("held"):
         return f"{text}; `scontrol release {row['job']}` lets it start"
     start = row.get("start_at")
@@ -208,14 +210,6 @@ def _needs(facts: Facts) -> list[tuple[str, str]]:
 # Ends
 
 
-def _given_up(facts: Facts) -> Outcome:
-    """The outcome of an app that a client ended before it started."""
-    state, message = "cancelled", _cancelled_by(facts)
-    if facts["started"].get("withdrawn"):
-        state, message = "skipped", WITHDRAWN
-    return {"state": state, "message": message, "ended_at": facts["started"].get("at")}
-
-
 def _cancelled_by(facts: Facts) -> str:
     return str((facts.get("cancel") or facts.get("started") or {}).get("message") or "cancelled")
 
@@ -223,7 +217,11 @@ def _cancelled_by(facts: Facts) -> str:
 def _derived(facts: Facts) -> Outcome:
     """The outcome of an app that has ended, and has recorded no outcome."""
     if _is_given_up(facts):
-        return _given_up(facts)
+        started = facts["started"]
+        state, message = "cancelled", _cancelled_by(facts)
+        if started.get("withdrawn"):
+            state, message = "skipped", WITHDRAWN
+        return {"state": state, "message": message, "ended_at": started.get("at")}
     ended, app = facts.get("ended") or {}, _recorded(facts)
     state, message, code = _end_by_slurm(facts, ended)
     if (end := implied_end(_events(facts))) is not None:  # its conductor died before it could record the end

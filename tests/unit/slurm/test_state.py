@@ -153,6 +153,7 @@ STATES = f"""
 PENDING Priority                             | queued: {WAITS}: Priority
 PENDING None                                 | queued: {WAITS}
 held PENDING JobHeldUser                     | queued: {WAITS}: JobHeldUser; {HELD}
+held PENDING JobHeldAdmin | queued: {WAITS}: JobHeldAdmin; an administrator has to release it
 held PENDING Reservation brief was deleted   | queued: {WAITS}: Reservation brief was deleted; {HELD}
 held PENDING None                            | queued: {WAITS}; {HELD}
 PENDING Dependency; needs prepare-1-x= other-1-x=succeeded | waiting: waits for prepare

@@ -20,14 +20,7 @@ from launcher.holding.replica import Replica
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.contents import output_digest
 from launcher.schedulers.loop import Loop, SteadyClock
-from launcher.schedulers.slurm.site.job import (
-    SlurmJob,
-    has_restarted,
-    is_ending,
-    is_preempted,
-    over_limit,
-    seconds_until,
-)
+from launcher.schedulers.slurm.site.job import SlurmJob, has_restarted, is_ending, is_preempted, over_limit
 from launcher.schedulers.slurm.site.node import now_ns, read_json, say
 from launcher.schedulers.slurm.site.record import Record, events_of
 from launcher.schedulers.slurm.site.shared import (
@@ -36,6 +29,7 @@ from launcher.schedulers.slurm.site.shared import (
     RUN_AGAIN,
     Json,
     last_output,
+    parse_time,
     read_tasks,
     script_of,
 )
@@ -386,7 +380,8 @@ class Driver:
         if is_ending(found):
             self._terminated(found)
             return
-        spare_s = seconds_until(found.get("EndTime", "")) - self._settings["grace_s"] - KILL_AFTER_S
+        ends_at = parse_time(found.get("EndTime", "")) or 0.0
+        spare_s = ends_at - time.time() - self._settings["grace_s"] - KILL_AFTER_S
         if spare_s > 0:
             self._loop.after(spare_s, self._near_limit)
         else:

@@ -101,11 +101,3 @@ def in_words(limit: str) -> str:
         if total and total % size == 0:
             return f"{total // size} {unit}"
     return ""
-
-
-def seconds_until(at: str) -> float:
-    """Seconds until a time in Slurm's form ("2026-01-31T12:00:00", local); 0 if it is unknown."""
-    try:
-        return time.mktime(time.strptime(at, "%Y-%m-%dT%H:%M:%S")) - time.time()
-    except (ValueError, OverflowError):
-        return 0.0

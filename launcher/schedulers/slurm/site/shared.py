@@ -5,6 +5,8 @@ Python >= 3.6.
 
 import os
 import re
+import time
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 from launcher.schedulers.appfolder import AppFolder
@@ -89,6 +91,15 @@ def seconds_of(text: str) -> Optional[float]:
             total = 60 * total + float(part)
         return total + 86400 * int(days or 0)
     except ValueError:
+        return None
+
+
+@lru_cache(maxsize=4096)  # the jobs of an array have the same times
+def parse_time(text: str) -> Optional[float]:
+    """Convert local time, `2026-11-23T00:55:42`, to epoch seconds; None for N/A, Unknown and the like."""
+    try:
+        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
+    except (ValueError, OverflowError):
         return None
 
 
