@@ -215,6 +215,16 @@ def test_an_app_whose_replicas_end_with_0_has_succeeded_only_while_slurm_does_no
     assert (site.shared / "asked").read_text() == "\n"
 
 
+@pytest.mark.parametrize("requeue", [True, False])
+def test_a_job_that_may_be_requeued_may_not_be_once_its_app_has_ended(site: Site, requeue: bool) -> None:
+    site.program("scontrol", f"#!/bin/sh\necho $@ >>{site.shared}/asked\n[ -e {site.dir}/outcome ]\n")
+    site.app(role("main", "exit 3"), requeue=requeue)
+    assert site.run()["code"] == 3
+    asked = site.shared / "asked"
+    assert asked.exists() is requeue
+    assert not requeue or asked.read_text() == "update JobId=12 Requeue=0\n"
+
+
 def cut_off(site: Site, *events: dict[str, Any]) -> dict[str, Any]:
     """Return the outcome of an app whose first run was cut off after these events."""
     site.app(role("main", "echo up", retries=1, policy="APPLICATION"))

@@ -156,6 +156,8 @@ class Conductor:
                 self.job.requeue()
                 time.sleep(REQUEUE_S)
             return 1
+        if settings.get("requeue"):  # a requeued job of an ended app would wait in the queue for nothing
+            self.job.forbid_requeue()
         return finish(app, record)
 
     def _open(self, settings: Json, app: App) -> Record:

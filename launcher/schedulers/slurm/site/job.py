@@ -41,6 +41,9 @@ class SlurmJob:
     def requeue(self) -> None:
         self._run("scontrol", "requeue", self.id)
 
+    def forbid_requeue(self) -> None:
+        self._run("scontrol", "update", "JobId=" + self.id, "Requeue=0")
+
     def cancel(self) -> None:
         self._run("scancel", self.id)
 
