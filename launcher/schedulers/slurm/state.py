@@ -19,7 +19,7 @@ from launcher.holding.use import Use
 from launcher.schedulers import owner as owners
 from launcher.schedulers.record import SeenApp, row_of
 from launcher.schedulers.slurm.known import SLURM
-from launcher.schedulers.slurm.site.shared import NO_ROOM, OUTPUT, RUN_AGAIN, recorded_exit, row
+from launcher.schedulers.slurm.site.shared import NO_ROOM, OUTPUT, RUN_AGAIN, recorded_exit, row, timed_out
 from launcher.state.records import PENDING, AppRecord, ReplicaRecord
 from launcher.text import path_names
 
@@ -267,7 +267,9 @@ def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int
         return "cancelled", "cancelled in Slurm", None
     if state in ("TIMEOUT", "DEADLINE"):
         start, end = ended.get("start"), ended.get("end")
-        return "failed", f"timed out after {_duration(end - start)}" if start and end else "timed out", None
+        took_s = end - start if start and end else 0.0
+        # Limits of Slurm are whole minutes, and jobs end a bit later.
+        return "failed", timed_out(took_s if took_s < 60 else 60 * round(took_s / 60)), None
     if state == "NODE_FAIL":
         return "failed", _node_failed(str(ended.get("nodes") or "")), None
     if state == "OUT_OF_MEMORY":
@@ -296,14 +298,6 @@ def _node_failed(nodes: str) -> str:
     if not nodes:
         return "a node failed"
     return f"one of its nodes failed: {nodes}" if set(nodes) & set(",[") else f"node {nodes} failed"
-
-
-def _duration(seconds: float) -> str:
-    """Return a duration as `2 h`, `1 min`, `59 s`: Slurm's limits are whole minutes, jobs end a bit later."""
-    minutes = round(seconds / 60)
-    if seconds < 60:
-        return f"{round(seconds)} s"
-    return f"{minutes // 60} h" if minutes >= 60 and minutes % 60 == 0 else f"{minutes} min"
 
 
 def _exit(exit_code: str, reason: str, said: str) -> tuple[str, int | None]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.slurm.site.job import in_words
+from launcher.schedulers.slurm.site.job import over_limit
 from launcher.schedulers.slurm.site.shared import NO_ROOM
 from launcher.schedulers.slurm.site.steps import UNMADE
 from tests.engines.slurm import END_S
@@ -75,10 +75,13 @@ OURS = "JobId=12 JobName=renamed Command=/apps/app/script-n1.sh"
 
 @pytest.mark.parametrize(
     ("limit", "words"),
-    [("02:00:00", "2 h"), ("1-00:00:00", "1 d"), ("01:30:00", "90 min"), ("00:01:00", "1 min"), ("", "")],
-)
+    [
+        ("02:00:00", " after 2 h"), ("1-00:00:00", " after 1 d"), ("01:30:00", " after 90 min"),
+        ("00:01:00", " after 1 min"), ("", ""),
+    ],
+)  # fmt: skip
 def test_a_time_limit_of_slurm_is_put_into_words(limit: str, words: str) -> None:
-    assert in_words(limit) == words
+    assert over_limit({"TimeLimit": limit}) == f"timed out{words}"
 
 
 def array_of(site: Site, *tasks: str) -> dict[str, str]:

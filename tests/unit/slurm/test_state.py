@@ -175,6 +175,7 @@ started; gone TIMEOUT end=7261                      | failed: timed out after 2 
 started; gone TIMEOUT end=119                       | failed: timed out after 59 s
 started; gone TIMEOUT end=5460                      | failed: timed out after 90 min
 started; gone TIMEOUT end=3660                      | failed: timed out after 1 h
+started; gone TIMEOUT end=172830                    | failed: timed out after 2 d
 started; gone TIMEOUT start=                        | failed: timed out
 started; gone TIMEOUT end=                          | failed: timed out
 started; gone DEADLINE end=90                       | failed: timed out after 30 s

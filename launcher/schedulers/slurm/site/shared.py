@@ -94,6 +94,14 @@ def seconds_of(text: str) -> Optional[float]:
         return None
 
 
+def timed_out(seconds: float) -> str:
+    """The message of an app that has reached this limit of Slurm, 0 for an unknown one: `… after 90 min`."""
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        if seconds >= 1 and int(seconds) % size == 0:
+            return f"timed out after {int(seconds) // size} {unit}"
+    return "timed out"
+
+
 @lru_cache(maxsize=4096)  # the jobs of an array have the same times
 def parse_time(text: str) -> Optional[float]:
     """Convert local time, `2026-11-23T00:55:42`, to epoch seconds; None for N/A, Unknown and the like."""

@@ -181,19 +181,18 @@ class Steps:
     # -- start ---------------------------------------------------------------------------------------------
 
     def start(self, replicas: "Sequence[Replica]") -> None:
-        again = []  # type: list[tuple[SrunStep, Replica]]
+        again = {}  # type: dict[SrunStep, list[Replica]]
         for each in replicas:
             waiting = [step for step in self._of(each.role.name) if each.k in step.staying]
             if waiting:
-                again.append((waiting[0], each))
+                again.setdefault(waiting[0], []).append(each)
             else:
                 self._next.setdefault(each.role.name, []).append(each)
-        for step in {step for step, _ in again}:
-            mine = [each for found, each in again if found is step]
-            for each in mine:
-                step.staying.discard(each.k)
-                step.begun.discard(each.k)
-                step.live.add(each.k)
+        for step, mine in again.items():
+            ks = {each.k for each in mine}
+            step.staying -= ks
+            step.begun -= ks
+            step.live |= ks
             step.send(start=[[each.k, each.restarts, int(each.has_retries)] for each in mine])
         for name in list(self._next):
             self._launch(name)
