@@ -21,6 +21,17 @@ def last_line(tail: bytes, secrets: "tuple[str, ...]" = (), *, whole: bool = Tru
     return _shown(lines[-1].strip()) if lines else ""
 
 
+def last_line_of(path: str) -> str:
+    """The last line of a file, as `last_line` shows it; "" also where the file is missing."""
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - TAIL_BYTES))
+            return last_line(file.read(), whole=size <= TAIL_BYTES)
+    except OSError:
+        return ""
+
+
 def last_lines(tail: bytes, count: int, secrets: "tuple[str, ...]" = ()) -> "list[str]":
     """The last non-blank lines of a whole text, each as in `last_line`, with its indentation."""
     return [_shown(line.rstrip()) for line in _lines(tail, secrets, True)[-count:]]

@@ -178,6 +178,7 @@ _OF_AGENT = (
     "launcher.holding.journal",
     "launcher.schedulers.appfolder",
     "launcher.schedulers.contents",
+    "launcher.schedulers.ended_process",
     f"{_SITE}.shared",
 )
 _OF_NODES = [

@@ -19,7 +19,7 @@ from launcher.holding.use import Use
 from launcher.schedulers import owner as owners
 from launcher.schedulers.record import SeenApp, row_of
 from launcher.schedulers.slurm.known import SLURM
-from launcher.schedulers.slurm.site.shared import NO_ROOM, RUN_AGAIN, recorded_exit, row
+from launcher.schedulers.slurm.site.shared import NO_ROOM, OUTPUT, RUN_AGAIN, recorded_exit, row, timed_out
 from launcher.state.records import PENDING, AppRecord, ReplicaRecord
 from launcher.text import path_names
 
@@ -30,6 +30,8 @@ Outcome = Mapping[str, Any]
 _RUNNING = frozenset(
     ["RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING"]
 )
+_PROLOG = "Error running slurm prolog"
+"""The words of Slurm in the output of a job whose prolog fails, and which it then cancels."""
 _NO_OUTPUT_FILE = "0:53"
 """The exit code of a job whose node cannot open the file for its output."""
 LEFT = "it left Slurm's queue without an outcome"
@@ -183,6 +185,8 @@ def why_pending(row: Mapping[str, Any]) -> str:
     """Say why a job is pending: `waits in Slurm's queue: Priority; starts about 14:02`."""
     reason = row.get("reason") or ""
     text = "waits in Slurm's queue" + (f": {reason}" if reason and reason != "None" else "")
+    if reason == "JobHeldAdmin":
+        return f"{text}; an administrator has to release it"
     if row.get("held"):
         return f"{text}; `scontrol release {row['job']}` lets it start"
     start = row.get("start_at")
@@ -206,14 +210,6 @@ def _needs(facts: Facts) -> list[tuple[str, str]]:
 # Ends
 
 
-def _given_up(facts: Facts) -> Outcome:
-    """The outcome of an app that a client ended before it started."""
-    state, message = "cancelled", _cancelled_by(facts)
-    if facts["started"].get("withdrawn"):
-        state, message = "skipped", WITHDRAWN
-    return {"state": state, "message": message, "ended_at": facts["started"].get("at")}
-
-
 def _cancelled_by(facts: Facts) -> str:
     return str((facts.get("cancel") or facts.get("started") or {}).get("message") or "cancelled")
 
@@ -221,7 +217,11 @@ def _cancelled_by(facts: Facts) -> str:
 def _derived(facts: Facts) -> Outcome:
     """The outcome of an app that has ended, and has recorded no outcome."""
     if _is_given_up(facts):
-        return _given_up(facts)
+        started = facts["started"]
+        state, message = "cancelled", _cancelled_by(facts)
+        if started.get("withdrawn"):
+            state, message = "skipped", WITHDRAWN
+        return {"state": state, "message": message, "ended_at": started.get("at")}
     ended, app = facts.get("ended") or {}, _recorded(facts)
     state, message, code = _end_by_slurm(facts, ended)
     if (end := implied_end(_events(facts))) is not None:  # its conductor died before it could record the end
@@ -260,11 +260,16 @@ def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int
         return "cancelled", _cancelled_by(facts), None
     if facts.get("queue"):
         return "lost", RUN_AGAIN, None
+    said = str(facts.get("said") or "")
+    if state == "CANCELLED" and said.startswith(_PROLOG) and not facts.get("started"):
+        return "failed", f"the prolog failed{_on(ended)}: {said}", None
     if state == "CANCELLED":
         return "cancelled", "cancelled in Slurm", None
     if state in ("TIMEOUT", "DEADLINE"):
         start, end = ended.get("start"), ended.get("end")
-        return "failed", f"timed out after {_duration(end - start)}" if start and end else "timed out", None
+        took_s = end - start if start and end else 0.0
+        # Limits of Slurm are whole minutes, and jobs end a bit later.
+        return "failed", timed_out(took_s if took_s < 60 else 60 * round(took_s / 60)), None
     if state == "NODE_FAIL":
         return "failed", _node_failed(str(ended.get("nodes") or "")), None
     if state == "OUT_OF_MEMORY":
@@ -272,15 +277,20 @@ def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int
     if state == "PREEMPTED":
         return "failed", "was preempted", None
     if ended.get("exit") == _NO_OUTPUT_FILE:
-        path = f"{facts.get('folder')}/slurm.out"
+        path = f"{facts.get('folder')}/{OUTPUT}"
         return "failed", f"the node cannot open {path}: is its disk full, or is it not shared?", None
     if ended.get("exit") == f"{NO_ROOM}:0" and not facts.get("started"):
         return "failed", f"there was no room in {facts.get('folder')}: a full disk, or a quota", None
     if state in ("FAILED", "BOOT_FAIL"):
-        return ("failed", *_exit(str(ended.get("exit") or ""), str(ended.get("reason") or "")))
+        return ("failed", *_exit(str(ended.get("exit") or ""), str(ended.get("reason") or ""), said))
     if state == "COMPLETED":
         return "lost", "it left Slurm's queue without an outcome; Slurm knows it as COMPLETED", None
-    return "lost", LEFT if facts.get("started") else LEFT_UNSTARTED, None
+    output = f"; its last output: {said}" if said else ""
+    return "lost", (LEFT if facts.get("started") else LEFT_UNSTARTED) + output, None
+
+
+def _on(ended: Mapping[str, Any]) -> str:
+    return f" on node {ended['nodes']}" if ended.get("nodes") else ""
 
 
 def _node_failed(nodes: str) -> str:
@@ -290,21 +300,13 @@ def _node_failed(nodes: str) -> str:
     return f"one of its nodes failed: {nodes}" if set(nodes) & set(",[") else f"node {nodes} failed"
 
 
-def _duration(seconds: float) -> str:
-    """Return a duration as `2 h`, `1 min`, `59 s`: Slurm's limits are whole minutes, jobs end a bit later."""
-    minutes = round(seconds / 60)
-    if seconds < 60:
-        return f"{round(seconds)} s"
-    return f"{minutes // 60} h" if minutes >= 60 and minutes % 60 == 0 else f"{minutes} min"
-
-
-def _exit(exit_code: str, reason: str) -> tuple[str, int | None]:
-    """Return the message and the exit code for Slurm's `CODE:SIGNAL`."""
+def _exit(exit_code: str, reason: str, said: str) -> tuple[str, int | None]:
+    """Return the message and the exit code for Slurm's `CODE:SIGNAL`. `said`: the last output of the job."""
     code, _, signal = exit_code.partition(":")
     if signal.isdecimal() and signal != "0":
         return f"killed by signal {signal}", 128 + int(signal)
     if code.isdecimal() and code != "0":
-        return f"its batch script exited with {code}", int(code)
+        return f"its batch script exited with {code}" + (f": {said}" if said else ""), int(code)
     return f"Slurm could not run it: {reason}" if reason and reason != "None" else "failed in Slurm", None
 
 

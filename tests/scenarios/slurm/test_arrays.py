@@ -74,6 +74,19 @@ def test_max_parallel_is_the_limit_of_the_array_and_a_cancel_of_one_task_leaves_
 
 
 @pytest.mark.slow
+def test_tasks_that_their_user_cancels_in_the_queue_are_cancelled_although_slurm_keeps_no_record_of_them(
+    scenario,
+):
+    scenario.apply(matrix_of(scenario, 3, "true", top=LATER))
+    array = next(iter(tasks(scenario))).partition("_")[0]
+    for word, state in ((f"{array}_1", AppState.PENDING), (array, AppState.CANCELLED)):
+        scenario.cluster.run("scancel", word)
+        assert scenario.state("job-1") is AppState.CANCELLED
+        assert {scenario.state("job-0"), scenario.state("job-2")} == {state}
+    assert scenario.status("job-1")["message"] == "cancelled in Slurm"
+
+
+@pytest.mark.slow
 def test_an_apply_reports_why_the_parallel_option_has_no_effect(scenario):
     file = matrix_of(scenario, 2, "true")
     other = scenario.job("true", name="other")

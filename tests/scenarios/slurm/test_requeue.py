@@ -32,6 +32,15 @@ def test_an_app_whose_job_is_requeued_runs_again_from_its_beginning_with_its_sec
     assert (attempt.state, runs.read_text()) == ("succeeded", "0 6\n1 6\n")
 
 
+def test_a_job_whose_app_has_ended_is_not_queued_again(scenario):
+    scenario.run_to_end(scenario.job("true", top="cfg: {on_preempted: requeue}"))
+    [app_id] = scenario.apps()
+    job = (scenario.job_dir / "apps" / app_id / "job").read_text()
+    assert scenario.left_in_queue() == []
+    scenario.cluster.run("scontrol", "requeuehold", job, check=False)
+    assert scenario.queue() == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("user_signal", ["", "SlurmctldParameters=preempt_send_user_signal"])
 def test_an_app_that_slurm_preempts_runs_again_when_its_node_is_free(broken, user_signal):

@@ -79,8 +79,24 @@ def test_the_message_of_an_app_names_a_failed_setup_line(scenario):
     file = scenario.job("true", top='cfg: {setup: ["true", "no-such-program x"]}')
     scenario.launcher("apply", file, "--yes", "--wait", code=None)
     status = scenario.launcher("status", "job", code=None).out
-    assert "setup failed with 127: no-such-program x" in status
+    assert "setup failed with 127: no-such-program x (line 16: no-such-program: command not found)" in status
     assert "main/0   CANCELLED" in status
+
+
+def test_the_message_of_an_app_whose_script_fails_has_the_last_line_of_its_output(scenario):
+    scenario.run_to_end(scenario.job("true", top='cfg: {setup: ["export PATH=/nowhere"]}'), code=5)
+    why = "its batch script exited with 127: line 21: exec: python3: not found"
+    assert scenario.status("job")["message"] == why
+
+
+@pytest.mark.slow
+def test_an_app_whose_prolog_fails_has_failed_with_its_node(broken, tmp_path):
+    prolog = tmp_path / "prolog"
+    prolog.write_text("#!/bin/sh\nexit 3\n")
+    prolog.chmod(0o755)
+    scenario = broken("--nodes", "1", "--set", f"Prolog={prolog}")
+    scenario.run_to_end(scenario.job("true"), code=5)
+    assert scenario.status("job")["message"].startswith("the prolog failed on node n1: Error running")
 
 
 def test_replicas_inherit_the_variables_that_setup_exports(scenario):

@@ -167,6 +167,25 @@ def test_a_running_app_is_cancelled_although_scancel(tmp_path, monkeypatch, scan
     assert "cancel" in login.names("a-1")
 
 
+@pytest.mark.parametrize(
+    ("files", "follows"),
+    [
+        ({"started": '{"job": "40"}'}, "it is stopped within a minute"),
+        ({"submitting": "{}"}, "it will not start"),
+    ],
+    ids=["running", "queued"],
+)
+def test_the_error_of_a_cancellation_says_that_it_is_on_record(tmp_path, monkeypatch, files, follows):
+    """The conductor looks for it from time to time; a job whose app was cancelled runs nothing."""
+    use(monkeypatch, tmp_path, squeue=DOWN)
+    login = Login(tmp_path)
+    reserved(login, **files)
+    found = login.do("cancel", app_id="a-1")
+    why = "Unable to contact slurm controller (connect failure)"
+    assert found["message"] == f"squeue: error: {why}; the cancellation is on record: {follows}"
+    assert {"started", "cancel"} & login.names("a-1")
+
+
 def test_a_long_wait_reads_the_queue_less_and_less_often(tmp_path, monkeypatch):
     made = use(monkeypatch, tmp_path, squeue=f"printf '{ROW % ('40', 'RUNNING')}'")
     login = Login(tmp_path)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.slurm.site.job import in_words
+from launcher.schedulers.slurm.site.job import over_limit
 from launcher.schedulers.slurm.site.shared import NO_ROOM
 from launcher.schedulers.slurm.site.steps import UNMADE
 from tests.engines.slurm import END_S
@@ -75,10 +75,13 @@ OURS = "JobId=12 JobName=renamed Command=/apps/app/script-n1.sh"
 
 @pytest.mark.parametrize(
     ("limit", "words"),
-    [("02:00:00", "2 h"), ("1-00:00:00", "1 d"), ("01:30:00", "90 min"), ("00:01:00", "1 min"), ("", "")],
-)
+    [
+        ("02:00:00", " after 2 h"), ("1-00:00:00", " after 1 d"), ("01:30:00", " after 90 min"),
+        ("00:01:00", " after 1 min"), ("", ""),
+    ],
+)  # fmt: skip
 def test_a_time_limit_of_slurm_is_put_into_words(limit: str, words: str) -> None:
-    assert in_words(limit) == words
+    assert over_limit({"TimeLimit": limit}) == f"timed out{words}"
 
 
 def array_of(site: Site, *tasks: str) -> dict[str, str]:
@@ -193,6 +196,36 @@ def test_a_replica_that_slurm_ended_first_is_cancelled_with_its_job(site: Site) 
     process.wait(END_S)
     assert states(site.outcome()) == ["main/0 cancelled 143 cancelled"]
     assert site.outcome()["state"] == "cancelled"
+
+
+SUCCESSES = {
+    "runs": ("JobState=RUNNING", "succeeded", ""),
+    "is cancelled": ("JobState=COMPLETING Reason=None", "cancelled", "cancelled"),
+    "is over its limit": (LIMIT, "failed", "timed out after 2 h"),
+}
+
+
+@pytest.mark.parametrize("job", SUCCESSES)
+def test_an_app_whose_replicas_end_with_0_has_succeeded_only_while_slurm_does_not_end_its_job(
+    site: Site, job: str
+) -> None:
+    """A replica may handle the TERM of Slurm, and end before its wrapper and the conductor get theirs."""
+    fields, state, message = SUCCESSES[job]
+    site.program("scontrol", f"#!/bin/sh\necho >>{site.shared}/asked\necho '{OURS} {fields} Restarts=0'\n")
+    site.app(role("main", "true", replicas=3), role("side", "sleep 1000"), order={"side": {"service": True}})
+    found = site.run()
+    assert (found["state"], found["message"]) == (state, message)
+    assert (site.shared / "asked").read_text() == "\n"
+
+
+@pytest.mark.parametrize("requeue", [True, False])
+def test_a_job_that_may_be_requeued_may_not_be_once_its_app_has_ended(site: Site, requeue: bool) -> None:
+    site.program("scontrol", f"#!/bin/sh\necho $@ >>{site.shared}/asked\n[ -e {site.dir}/outcome ]\n")
+    site.app(role("main", "exit 3"), requeue=requeue)
+    assert site.run()["code"] == 3
+    asked = site.shared / "asked"
+    assert asked.exists() is requeue
+    assert not requeue or asked.read_text() == "update JobId=12 Requeue=0\n"
 
 
 def cut_off(site: Site, *events: dict[str, Any]) -> dict[str, Any]:

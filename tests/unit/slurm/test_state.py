@@ -7,6 +7,7 @@ Facts of a released app in words, separated by `; `::
     needs a-1-x=failed …  the needs of its job and their ends, "" for none yet
     gone                  two looks at the queue did not find the job; Slurm knows nothing of it
     gone FAILED exit=0:9  Slurm knows its end, from second 60 to 120 on node n3; these fields differ
+    said …                the last line that its job has printed
     asked by ada          a client has asked its conductor for the end
     cancelled by ada      a client has cancelled it before its start; so may `withdrawn`
     outcome {…}           the outcome on record
@@ -72,6 +73,8 @@ def of(text: str, **fields: Any) -> dict[str, Any]:
             found["cancel"] = {"message": f"cancelled {rest}"}
         elif word == "needs":
             found["needs"] = dict(each.split("=") for each in rest.split())
+        elif word == "said":
+            found["said"] = rest
         elif word == "outcome":
             found["outcome"] = json.loads(rest)
         elif word == "gone":
@@ -150,6 +153,7 @@ STATES = f"""
 PENDING Priority                             | queued: {WAITS}: Priority
 PENDING None                                 | queued: {WAITS}
 held PENDING JobHeldUser                     | queued: {WAITS}: JobHeldUser; {HELD}
+held PENDING JobHeldAdmin | queued: {WAITS}: JobHeldAdmin; an administrator has to release it
 held PENDING Reservation brief was deleted   | queued: {WAITS}: Reservation brief was deleted; {HELD}
 held PENDING None                            | queued: {WAITS}; {HELD}
 PENDING Dependency; needs prepare-1-x= other-1-x=succeeded | waiting: waits for prepare
@@ -163,6 +167,7 @@ CONFIGURING                                  | running:
 SUSPENDED                                    | running: suspended in Slurm
 started; held SUSPENDED                      | running: suspended in Slurm; `scontrol resume 12` lets it go on
 """
+PROLOG = "Error running slurm prolog"
 ENDS = f"""
 started; held PENDING JobHeldUser; gone              | lost: {RUN_AGAIN}
 started; gone TIMEOUT                                | failed: timed out after 1 min
@@ -170,6 +175,7 @@ started; gone TIMEOUT end=7261                      | failed: timed out after 2 
 started; gone TIMEOUT end=119                       | failed: timed out after 59 s
 started; gone TIMEOUT end=5460                      | failed: timed out after 90 min
 started; gone TIMEOUT end=3660                      | failed: timed out after 1 h
+started; gone TIMEOUT end=172830                    | failed: timed out after 2 d
 started; gone TIMEOUT start=                        | failed: timed out
 started; gone TIMEOUT end=                          | failed: timed out
 started; gone DEADLINE end=90                       | failed: timed out after 30 s
@@ -184,6 +190,7 @@ started; gone CANCELLED+                             | cancelled: cancelled in S
 started; gone FAILED exit=0:9                       | failed 137: killed by signal 9
 started; gone FAILED exit=3:0                       | failed 3: its batch script exited with 3
 started; gone FAILED exit=28:0                      | failed 28: its batch script exited with 28
+said no python3; gone FAILED exit=127:0             | failed 127: its batch script exited with 127: no python3
 started; gone FAILED reason=NonZeroExitCode         | failed: Slurm could not run it: NonZeroExitCode
 started; gone BOOT_FAIL                              | failed: failed in Slurm
 started; gone BOOT_FAIL reason=                     | failed: failed in Slurm
@@ -193,6 +200,11 @@ started; gone COMPLETED                              | lost: {LEFT}; Slurm knows
 started; gone                                        | lost: {LEFT}
 gone FAILED exit=28:0                               | failed: {NO_ROOM}
 gone                                                 | lost: {LEFT_UNSTARTED}
+said no python3; gone                               | lost: {LEFT_UNSTARTED}; its last output: no python3
+said killed; started; gone                          | lost: {LEFT}; its last output: killed
+said {PROLOG}: 1; gone CANCELLED                    | failed: the prolog failed on node n3: {PROLOG}: 1
+said {PROLOG}: 1; gone CANCELLED nodes=             | failed: the prolog failed: {PROLOG}: 1
+said {PROLOG}: 1; started; gone CANCELLED           | cancelled: cancelled in Slurm
 gone; asked by ada@laptop                            | cancelled: cancelled by ada@laptop
 started; asked by ada; gone FAILED                   | cancelled: cancelled by ada
 cancelled by ada; gone                               | cancelled: cancelled by ada

@@ -20,14 +20,7 @@ from launcher.holding.replica import Replica
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.contents import output_digest
 from launcher.schedulers.loop import Loop, SteadyClock
-from launcher.schedulers.slurm.site.job import (
-    SlurmJob,
-    has_restarted,
-    is_ending,
-    is_preempted,
-    over_limit,
-    seconds_until,
-)
+from launcher.schedulers.slurm.site.job import SlurmJob, has_restarted, is_ending, is_preempted, over_limit
 from launcher.schedulers.slurm.site.node import now_ns, read_json, say
 from launcher.schedulers.slurm.site.record import Record, events_of
 from launcher.schedulers.slurm.site.shared import (
@@ -35,6 +28,8 @@ from launcher.schedulers.slurm.site.shared import (
     NO_ROOM,
     RUN_AGAIN,
     Json,
+    last_output,
+    parse_time,
     read_tasks,
     script_of,
 )
@@ -161,6 +156,8 @@ class Conductor:
                 self.job.requeue()
                 time.sleep(REQUEUE_S)
             return 1
+        if settings.get("requeue"):  # a requeued job of an ended app would wait in the queue for nothing
+            self.job.forbid_requeue()
         return finish(app, record)
 
     def _open(self, settings: Json, app: App) -> Record:
@@ -180,7 +177,9 @@ class Conductor:
 
     def _end_unstarted(self, app: App, record: Record, code: int, command: str) -> int:
         tell(app, record, {"e": "starting"})
-        tell(app, record, {"e": "broken", "why": f"setup failed with {code}: {command}", "code": code})
+        said = last_output(self.folder)
+        why = f"setup failed with {code}: {command}" + (f" ({said})" if said else "")
+        tell(app, record, {"e": "broken", "why": why, "code": code})
         decide(app, record, time.time())
         tell(app, record, {"e": "quiet"})
         decide(app, record, time.time())
@@ -383,7 +382,8 @@ class Driver:
         if is_ending(found):
             self._terminated(found)
             return
-        spare_s = seconds_until(found.get("EndTime", "")) - self._settings["grace_s"] - KILL_AFTER_S
+        ends_at = parse_time(found.get("EndTime", "")) or 0.0
+        spare_s = ends_at - time.time() - self._settings["grace_s"] - KILL_AFTER_S
         if spare_s > 0:
             self._loop.after(spare_s, self._near_limit)
         else:

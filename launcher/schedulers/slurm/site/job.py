@@ -3,7 +3,7 @@
 import subprocess
 import time
 
-from launcher.schedulers.slurm.site.shared import seconds_of
+from launcher.schedulers.slurm.site.shared import seconds_of, timed_out
 
 ASK_S = 1.5  # how long Slurm may take, each time, to answer why it ends the job
 ASKS = 2
@@ -40,6 +40,9 @@ class SlurmJob:
 
     def requeue(self) -> None:
         self._run("scontrol", "requeue", self.id)
+
+    def forbid_requeue(self) -> None:
+        self._run("scontrol", "update", "JobId=" + self.id, "Requeue=0")
 
     def cancel(self) -> None:
         self._run("scancel", self.id)
@@ -90,22 +93,4 @@ def has_restarted(found: dict, times: int) -> bool:
 
 def over_limit(found: dict) -> str:
     """The message of an app whose job Slurm ends at its time limit."""
-    limit = in_words(found.get("TimeLimit", ""))
-    return f"timed out after {limit}" if limit else "timed out"
-
-
-def in_words(limit: str) -> str:
-    """Convert a time limit from Slurm's form ("1-00:00:00", "02:00:00") to "1 d", "2 h", "90 min"."""
-    total = int(seconds_of(limit) or 0)
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
-        if total and total % size == 0:
-            return f"{total // size} {unit}"
-    return ""
-
-
-def seconds_until(at: str) -> float:
-    """Seconds until a time in Slurm's form ("2026-01-31T12:00:00", local); 0 if it is unknown."""
-    try:
-        return time.mktime(time.strptime(at, "%Y-%m-%dT%H:%M:%S")) - time.time()
-    except (ValueError, OverflowError):
-        return 0.0
+    return timed_out(seconds_of(found.get("TimeLimit", "")) or 0.0)

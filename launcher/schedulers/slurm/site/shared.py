@@ -4,9 +4,13 @@ Python >= 3.6.
 """
 
 import os
+import re
+import time
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 from launcher.schedulers.appfolder import AppFolder
+from launcher.schedulers.ended_process import last_line_of
 
 if TYPE_CHECKING:
     from launcher.holding.replica import Replica
@@ -26,6 +30,15 @@ _SCRIPT = "script-"
 def script_of(generation: str) -> str:
     """The second name of an app's script, with which its jobs are submitted."""
     return f"{_SCRIPT}{generation}.sh"
+
+
+OUTPUT = "slurm.out"
+"""The file in an app's folder with the output of its job: of Slurm, of `setup` and of the conductor."""
+
+
+def last_output(folder: str) -> str:
+    """The last line of the output of an app's job, without the path of its script; "" for none."""
+    return re.sub(r"\A\S*/slurm_script: ", "", last_line_of(os.path.join(folder, OUTPUT)))
 
 
 ARRAY_SCRIPT, TASKS = "array.sh", "tasks"
@@ -78,6 +91,23 @@ def seconds_of(text: str) -> Optional[float]:
             total = 60 * total + float(part)
         return total + 86400 * int(days or 0)
     except ValueError:
+        return None
+
+
+def timed_out(seconds: float) -> str:
+    """The message of an app that has reached this limit of Slurm, 0 for an unknown one: `… after 90 min`."""
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        if seconds >= 1 and int(seconds) % size == 0:
+            return f"timed out after {int(seconds) // size} {unit}"
+    return "timed out"
+
+
+@lru_cache(maxsize=4096)  # the jobs of an array have the same times
+def parse_time(text: str) -> Optional[float]:
+    """Convert local time, `2026-11-23T00:55:42`, to epoch seconds; None for N/A, Unknown and the like."""
+    try:
+        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
+    except (ValueError, OverflowError):
         return None
 
 

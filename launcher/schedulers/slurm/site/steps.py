@@ -181,19 +181,18 @@ class Steps:
     # -- start ---------------------------------------------------------------------------------------------
 
     def start(self, replicas: "Sequence[Replica]") -> None:
-        again = []  # type: list[tuple[SrunStep, Replica]]
+        again = {}  # type: dict[SrunStep, list[Replica]]
         for each in replicas:
             waiting = [step for step in self._of(each.role.name) if each.k in step.staying]
             if waiting:
-                again.append((waiting[0], each))
+                again.setdefault(waiting[0], []).append(each)
             else:
                 self._next.setdefault(each.role.name, []).append(each)
-        for step in {step for step, _ in again}:
-            mine = [each for found, each in again if found is step]
-            for each in mine:
-                step.staying.discard(each.k)
-                step.begun.discard(each.k)
-                step.live.add(each.k)
+        for step, mine in again.items():
+            ks = {each.k for each in mine}
+            step.staying -= ks
+            step.begun -= ks
+            step.live |= ks
             step.send(start=[[each.k, each.restarts, int(each.has_retries)] for each in mine])
         for name in list(self._next):
             self._launch(name)
@@ -308,7 +307,14 @@ class Steps:
             self._held.append((step, event))
             self._loop.after(TERM_LAG_S, lambda: self._release(step, event))
         else:
+            if self._is_open() and self._may_complete(event):  # it may have handled the TERM of Slurm
+                self.on_doubt()
             self._hand_out(step, event)
+
+    def _may_complete(self, event: Json) -> bool:
+        """Whether an app may have succeeded by this end of a replica: no other one runs, services aside."""
+        roles = (self._app.roles[each.role] for each in self._steps if each.live)
+        return not event["code"] and all(role.is_service for role in roles)
 
     def _is_open(self) -> bool:
         return self._app.stop is None and not self.is_ending

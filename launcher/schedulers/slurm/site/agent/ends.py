@@ -56,10 +56,13 @@ class _Stop:
         return bool(self._job) and not self._force and [row.state for row in self._rows] == ["RUNNING"]
 
     def take(self, found: Json) -> None:
-        """Complete the answer; an error replaces it."""
+        """Complete the answer; an error replaces it, with what follows although Slurm does not answer."""
         if "error" in found:
             self.answer.clear()
         self.answer.update(found)
+        if found.get("error") == "unreachable" and self._state == "cancelled" and not self._force:
+            follows = "it is stopped within a minute" if self._job else "it will not start"
+            self.answer["message"] += f"; the cancellation is on record: {follows}"
 
     def note(self, site: Site, over: Set[str]) -> Json:
         """Record the end of an unstarted app; returns the rest of the answer. `over`: ended jobs."""

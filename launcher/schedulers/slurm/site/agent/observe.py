@@ -18,7 +18,7 @@ from launcher.schedulers.slurm.site.agent.site import (
     replace,
 )
 from launcher.schedulers.slurm.site.agent.slurm import OVER, OpError, Row, code_and_signal
-from launcher.schedulers.slurm.site.shared import Json, array_name
+from launcher.schedulers.slurm.site.shared import ARRAY_SCRIPT, OUTPUT, Json, array_name, last_output
 
 Rows = Dict[str, List[Row]]
 """App id → its rows of squeue."""
@@ -100,7 +100,7 @@ def look(
     def read(ids: Sequence[str], rows: Rows) -> None:
         for app_id in ids:
             _add(apps, app_id, read_app, site, app_id, replicas, rows.get(app_id, []))
-        _explain(site, [facts for facts in apps.values() if _has_left(facts)])
+        _explain(site, [facts for facts in apps.values() if _has_left(facts)], rows)
 
     read(app_ids, rows_by_app(site) if rows is None else rows)
     unexplained = [app_id for app_id, facts in apps.items() if _is_unexplained(facts)]
@@ -115,7 +115,7 @@ def look(
     for app_id, facts in apps.items():
         if facts["vanished"] and facts["outcome"] is None:
             with suppress(OpError), site.open(app_id) as folder:  # it may be being removed
-                facts["events"] = folder.events()
+                facts.update(events=folder.events(), said=last_output(folder.path))
     return apps
 
 
@@ -151,8 +151,8 @@ def _cannot_start(facts: Json) -> bool:
     )
 
 
-def _explain(site: Site, left: List[Json]) -> None:
-    """Add the ends of the jobs of these apps, which have left the queue."""
+def _explain(site: Site, left: List[Json], rows: Rows) -> None:
+    """Add the ends of the jobs of these apps, which have left the queue. `rows`: all of the queue."""
     failed = [facts for facts in left if facts["ended"] is not None and facts["ended"]["state"] in FAILED]
     if failed:
         exits = site.slurm.column("exit_code", [facts["job"] for facts in failed])
@@ -167,7 +167,23 @@ def _explain(site: Site, left: List[Json]) -> None:
         found = accounts.get(facts["job"])
         if found is not None and found["state"] in OVER:
             facts["ended"] = dict(found, **(facts["ended"] or {}))
+        elif facts["ended"] is None and _is_cancelled_task(site, facts, rows):
+            facts["ended"] = {"state": "CANCELLED", "end": time.time()}
         facts["vanished"] = facts["ended"] is not None and facts["submitted"] is not None
+
+
+def _is_cancelled_task(site: Site, facts: Json, rows: Rows) -> bool:
+    """Whether an app was cancelled in the queue as a task of an array that Slurm knows, without that task.
+
+    Slurm keeps no record of such a task, and shows an array whose tasks were all cancelled as one job.
+    """
+    if not facts["array"] or facts["started"] is not None:
+        return False
+    job = facts["job"].partition("_")[0]
+    script = os.path.join(site.arrays, facts["array"], ARRAY_SCRIPT)
+    every = (row for of_app in rows.values() for row in of_app)
+    is_known = any((row.job.partition("_")[0], row.command) == (job, script) for row in every)
+    return is_known and not os.path.exists(os.path.join(facts["folder"], OUTPUT))
 
 
 # -- apps that a client knows to be queued: a plan may ask for thousands -------------------------------------

@@ -5,11 +5,10 @@ import pwd
 import re
 import subprocess
 import time
-from functools import lru_cache
 from itertools import groupby
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from launcher.schedulers.slurm.site.shared import Json, Owner, Owners, seconds_of
+from launcher.schedulers.slurm.site.shared import Json, Owner, Owners, parse_time, seconds_of
 
 UNREACHABLE = re.compile(
     r"unable to contact|unable to connect|socket timed out|connection refused|connection failure|zero bytes"
@@ -149,15 +148,6 @@ def spans(tasks: Iterable[int]) -> List[str]:
 def is_cut(text: str) -> bool:
     """Whether Slurm has cut a list of tasks short, as it does with long ones unless SLURM_BITSTR_LEN is 0."""
     return any("[" in fields[0] and not LISTED.match(fields[0]) for fields in _lines(text))
-
-
-@lru_cache(maxsize=4096)  # the jobs of an array have the same times
-def parse_time(text: str) -> Optional[float]:
-    """Convert local time, `2026-11-23T00:55:42`, to epoch seconds; None for N/A, Unknown and the like."""
-    try:
-        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
-    except ValueError:
-        return None
 
 
 def parse_column(text: str) -> Dict[str, str]:

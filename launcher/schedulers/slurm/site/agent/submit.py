@@ -21,7 +21,7 @@ from launcher.schedulers.slurm.site.agent.slurm import (
     one_line,
     refusal,
 )
-from launcher.schedulers.slurm.site.shared import Json, script_of
+from launcher.schedulers.slurm.site.shared import OUTPUT, Json, script_of
 
 Live = Callable[[], Set[Tuple[str, str]]]
 """A function that returns the live jobs, see `known`; asks Slurm once."""
@@ -224,7 +224,7 @@ def _submit(site: Site, folder: Folder, op: Json, waits: Dict[str, str], again: 
 
 def sbatch(name: str, folder: str) -> List[str]:
     """The command for a held job, whose output is a file in a folder."""
-    own = ["--job-name=" + name, "--output=" + os.path.join(folder, "slurm.out"), "--open-mode=append"]
+    own = ["--job-name=" + name, "--output=" + os.path.join(folder, OUTPUT), "--open-mode=append"]
     return ["sbatch", "--hold", "--parsable", *own]
 
 
