@@ -21,7 +21,8 @@ where all of its containers ended while it was away.
 
 `By itself`: the run's `die` came without a `kill`, or may have come while an engine with live-restore was
 away, which still knows the exit code; a watcher followed the app then, and has recorded no `kill`. Such an
-engine, killed just as a run ended, does not know the code: then the run is lost, although the network stayed.
+engine, killed just as a run ended, does not know the code, and reports 255: then the run is lost, although
+the network stayed. The code of a run that ended under the engine's eyes is what it says, even 255.
 
 `Watched`: a watcher followed the app when the engine went away, or has recorded a `kill` of this run. After a
 `kill`, the watcher records no exit before the engine has answered on a new connection: a stopping engine
@@ -168,7 +169,9 @@ def why_lost(
     """
     # An engine that was killed in the middle of a start may know of its end alone.
     began = container.started_at if container.started_at is not None else container.created_at
-    if by_itself or began is None or engine_started_at is None or engine_started_at <= began:
+    is_restarted = began is not None and engine_started_at is not None and engine_started_at > began
+    has_no_code = container.ended_unseen and container.exit_code == UNKNOWN_CODE
+    if by_itself or not (is_restarted or has_no_code):
         return ""
     return ENGINE_STOPPED if watched or app.was_killed(container.id, began) else UNSEEN
 
