@@ -14,10 +14,12 @@ where all of its containers ended while it was away.
 | on record | engine restarted since the run began | by itself | watched | the run |
 |---|---|---|---|---|
 | yes | | | | ended as recorded |
-| no | no | | | ended by its exit code; after a deadly `kill` it was stopped by hand |
+| no | no | | | ended by its exit code; was stopped by hand after a deadly `kill` or a `stop` |
 | no | yes | yes | | ended by its exit code |
 | no | yes | no | yes | is lost: the Docker engine was stopped |
 | no | yes | no | no | is lost: ended while nothing watched it |
+
+A program may survive a `kill` and succeed later: only after a `stop` an exit code of 0 is no success.
 
 `By itself`: the run's `die` came without a `kill`, or may have come while an engine with live-restore was
 away, which still knows the exit code; a watcher followed the app then, and has recorded no `kill`. Such an

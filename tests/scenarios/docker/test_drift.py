@@ -7,6 +7,7 @@ import pytest
 from launcher.jobfile.diagnostic import explanations
 from tests.engines.images import SHELL_IMAGE
 from tests.scenario import until_line
+from tests.scenarios.docker_engine.test_pull import commit
 
 
 @pytest.fixture
@@ -34,6 +35,27 @@ def test_a_container_that_was_stopped_by_hand_is_named_in_the_plan(scenario, run
     assert "main/0 was stopped by hand" in shown
     assert scenario.actions(file) == {"job": "hold"}
     assert [one.state for one in scenario.containers(app)] == ["exited", "exited"]
+
+
+@pytest.mark.parametrize(("signal", "code"), [("TERM", 0), ("USR1", 0), ("USR1", 5)])
+def test_a_job_that_ends_gracefully_at_a_stop_by_hand_was_stopped_by_hand(scenario, signal, code):
+    """Whatever signal its image asks for, and whatever exit code the program makes of it."""
+    name, daemon = f"launcher-test/stop:{signal.lower()}", scenario.daemon
+    body = {"Image": SHELL_IMAGE, "Cmd": ["true"], "StopSignal": f"SIG{signal}"}
+    made = daemon.ask("POST", "/containers/create", body)["Id"]
+    commit(made, name, {})
+    daemon.ask("DELETE", f"/containers/{made}")
+    gate = scenario.gate()
+    wait = "while :; do sleep 0.02; done"
+    file = scenario.job(f"trap 'exit {code}' {signal}; echo >{gate.enter}; {wait}", image=name)
+    scenario.apply(file)
+    gate.entered()
+    [app] = scenario.apps()
+    daemon.stop(scenario.container(app).id, grace_s=60)
+    scenario.wait("job", code=None)
+    [attempt] = scenario.attempts()
+    assert (attempt.state, attempt.message) == ("cancelled", "main/0 was stopped by hand")
+    assert scenario.actions(file) == {"job": "hold"}
 
 
 def test_drift_is_reported_until_a_job_without_containers_runs_again_on_request(scenario, running):
