@@ -53,6 +53,7 @@ Event = dict[str, Any]
 EndOf = Callable[[Container], Mapping[str, Any]]
 """The fields of the `exit` of a run that launcher did not stop: code, oom, why, lost, hand, said."""
 
+NONE_SEEN: Mapping[str, tuple[float, int | None]] = {}
 UNNAMED = ""
 """The name of a role for missing replicas of which only the number is known."""
 REMOVED = "its container was removed"
@@ -211,12 +212,15 @@ def containers_to_events(
     containers: Iterable[Container],
     end_of: EndOf = alone,
     engine_started_at: float | None = None,
+    seen_ends: Mapping[str, tuple[float, int | None]] = NONE_SEEN,
 ) -> Iterator[Event]:
     """The events that the containers of a begun app show and the app lacks. The caller takes them.
 
     Args:
         containers: the containers of its replicas. Those that do not run should be inspected.
         engine_started_at: see `was_cut_off`; None where it is not known.
+        seen_ends: id of a container, which may be gone by now, to the time and exit code of its last end by
+            itself, as an event of the engine showed it.
     """
     there = {where(each): each for each in containers if each.state != "removing"}
     if app.started_at is None and not app.has_ended:
@@ -236,7 +240,10 @@ def containers_to_events(
         elif container is not None:
             found += _of_container(app, replica, container, end_of)
         elif replica.state != ENDED and not app.has_ended:
-            gone.append(replica)
+            if (end := _seen_end(replica, seen_ends)) is not None:
+                found.append(end)
+            else:
+                gone.append(replica)
     yield from _of_gone(app, gone)
     yield from sorted(found, key=lambda event: event["t"])
     if app.stop is None and not app.active and _is_stopped(app, there.values()):
@@ -300,6 +307,16 @@ def _is_stopped(app: HeldApp, containers: Iterable[Container]) -> bool:
     ends = (each for each in app.replicas if each.state == ENDED and not each.is_stopped)
     has_failed = any(each.has_failed or each.code is None for each in ends)
     return not has_failed and any(mark_of(each) == STOPPED for each in containers)
+
+
+def _seen_end(replica: Replica, seen_ends: Mapping[str, tuple[float, int | None]]) -> Event | None:
+    """The end of a replica whose container was removed before it was inspected."""
+    container, start = replica.run
+    at, code = seen_ends.get(container, (0.0, None))
+    if replica.state != RUNNING or code is None or at < (start or 0.0):
+        return None
+    run = {"role": replica.role.name, "k": replica.k, "id": container, "start": start}
+    return {"e": "exit", **run, "code": code, "removed": True, "t": _ns(at)}
 
 
 def _of_gone(app: HeldApp, gone: Sequence[Replica]) -> Iterator[Event]:
