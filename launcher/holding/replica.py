@@ -112,7 +112,8 @@ class Replica:
 
     @property
     def has_failed(self) -> bool:
-        return self.state == ENDED and not self.is_stopped and bool(self.code or self.late or self.why)
+        is_bad = bool(self.code or self.late or self.why or self.by_hand)
+        return self.state == ENDED and not self.is_stopped and is_bad
 
     @property
     def has_retries(self) -> bool:
@@ -136,7 +137,7 @@ class Replica:
     @property
     def shown_end(self) -> "tuple[str, str]":
         """State and message of an ended replica: succeeded, failed, cancelled or lost."""
-        if self.is_stopped:
+        if self.is_stopped or (self.by_hand and self.code == 0):
             return "cancelled", self.message
         if self.code is None and not (self.why or self.late):
             return "lost", self.message
@@ -154,7 +155,7 @@ class Replica:
         self.oom, self.by_hand = bool(event.get("oom")), bool(event.get("hand"))
         self.is_stopped = bool(event.get("stopped"))
         self.message = stop_reason if self.is_stopped else self.lost
-        self.has_succeeded = self.code == 0 and not (self.late or self.is_stopped or self.why)
+        self.has_succeeded = self.code == 0 and not (self.is_stopped or self.has_failed)
         if event.get("use"):
             self.count_use(event["use"], at)
 

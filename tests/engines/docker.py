@@ -120,8 +120,8 @@ class Daemon:
 
     # What tests do behind the launcher's back.
 
-    def stop(self, container: str) -> None:
-        self.ask("POST", f"/containers/{container}/stop", t="0")
+    def stop(self, container: str, *, grace_s: int = 0) -> None:
+        self.ask("POST", f"/containers/{container}/stop", t=str(grace_s))
 
     def kill(self, container: str) -> None:
         self.ask("POST", f"/containers/{container}/kill")

@@ -12,7 +12,7 @@ Facts, separated by `; `::
     a/0 ready       it is ready                 a/0 late        it is not ready in time
     a/0=3           it exits with 3             a/0=s9          a signal ended it
     a/0=oom         out of memory               a/0=-143        it was asked to stop
-    a/0=?why        nothing is known of its end a/0=hand        another program stopped it
+    a/0=?why        nothing is known of its end a/0=hand        another program stopped it; `0hand`: with 0
     a/0=1?why       its scheduler lost it
     a/0!why         it could not be started     a/0=3:words     with a last line of stderr
     a/0=0 use 1 0.5 200 process             it used 1.5 s of CPU time, 200 bytes; so may `quiet use …`
@@ -64,6 +64,9 @@ HISTORIES = [
     ("a", "go; a/0; a/0=?; quiet", ["stopping lost a/0", "ended lost a/0 was lost"]),
     ("a", "go; a/0; a/0=hand; quiet", ["stopping hand a/0", "ended cancelled a/0 was stopped by hand"]),
     ("a~1", "go; a/0; a/0=hand; quiet", ["stopping hand a/0", "ended cancelled a/0 was stopped by hand"]),
+    ("a", "go; a/0; a/0=0hand; quiet", ["stopping hand a/0", "ended cancelled a/0 was stopped by hand"]),
+    ("a b<a:succeeded", "go; a/0; a/0=0hand; quiet",
+     ["stopping hand a/0", "ended cancelled a/0 was stopped by hand"]),
     # The end waits until nothing is left
     ("a", "go; a/0; a/0=0", []),
     ("a", "go; a/0; a/0=3", ["stopping peer a/0"]),
@@ -293,8 +296,8 @@ def _fact(text):
 def _end(text):
     # type: (str) -> dict[str, Any]
     text, _, output = text.partition(":")
-    if text == "hand":
-        return {"code": 143, "hand": True}
+    if text in ("hand", "0hand"):
+        return {"code": 143 if text == "hand" else 0, "hand": True}
     if text == "oom":
         return {"code": 137, "signal": 9, "oom": True}
     if "?" in text:

@@ -14,14 +14,17 @@ where all of its containers ended while it was away.
 | on record | engine restarted since the run began | by itself | watched | the run |
 |---|---|---|---|---|
 | yes | | | | ended as recorded |
-| no | no | | | ended by its exit code; after a deadly `kill` it was stopped by hand |
+| no | no | | | ended by its exit code; was stopped by hand after a deadly `kill` or a `stop` |
 | no | yes | yes | | ended by its exit code |
 | no | yes | no | yes | is lost: the Docker engine was stopped |
 | no | yes | no | no | is lost: ended while nothing watched it |
 
+A program may survive a `kill` and succeed later: only after a `stop` an exit code of 0 is no success.
+
 `By itself`: the run's `die` came without a `kill`, or may have come while an engine with live-restore was
 away, which still knows the exit code; a watcher followed the app then, and has recorded no `kill`. Such an
-engine, killed just as a run ended, does not know the code: then the run is lost, although the network stayed.
+engine, killed just as a run ended, does not know the code, and reports 255: then the run is lost, although
+the network stayed. The code of a run that ended under the engine's eyes is what it says, even 255.
 
 `Watched`: a watcher followed the app when the engine went away, or has recorded a `kill` of this run. After a
 `kill`, the watcher records no exit before the engine has answered on a new connection: a stopping engine
@@ -50,6 +53,7 @@ Event = dict[str, Any]
 EndOf = Callable[[Container], Mapping[str, Any]]
 """The fields of the `exit` of a run that launcher did not stop: code, oom, why, lost, hand, said."""
 
+NONE_SEEN: Mapping[str, tuple[float, int | None]] = {}
 UNNAMED = ""
 """The name of a role for missing replicas of which only the number is known."""
 REMOVED = "its container was removed"
@@ -168,7 +172,9 @@ def why_lost(
     """
     # An engine that was killed in the middle of a start may know of its end alone.
     began = container.started_at if container.started_at is not None else container.created_at
-    if by_itself or began is None or engine_started_at is None or engine_started_at <= began:
+    is_restarted = began is not None and engine_started_at is not None and engine_started_at > began
+    has_no_code = container.ended_unseen and container.exit_code == UNKNOWN_CODE
+    if by_itself or not (is_restarted or has_no_code):
         return ""
     return ENGINE_STOPPED if watched or app.was_killed(container.id, began) else UNSEEN
 
@@ -206,12 +212,15 @@ def containers_to_events(
     containers: Iterable[Container],
     end_of: EndOf = alone,
     engine_started_at: float | None = None,
+    seen_ends: Mapping[str, tuple[float, int | None]] = NONE_SEEN,
 ) -> Iterator[Event]:
     """The events that the containers of a begun app show and the app lacks. The caller takes them.
 
     Args:
         containers: the containers of its replicas. Those that do not run should be inspected.
         engine_started_at: see `was_cut_off`; None where it is not known.
+        seen_ends: id of a container, which may be gone by now, to the time and exit code of its last end by
+            itself, as an event of the engine showed it.
     """
     there = {where(each): each for each in containers if each.state != "removing"}
     if app.started_at is None and not app.has_ended:
@@ -231,7 +240,10 @@ def containers_to_events(
         elif container is not None:
             found += _of_container(app, replica, container, end_of)
         elif replica.state != ENDED and not app.has_ended:
-            gone.append(replica)
+            if (end := _seen_end(replica, seen_ends)) is not None:
+                found.append(end)
+            else:
+                gone.append(replica)
     yield from _of_gone(app, gone)
     yield from sorted(found, key=lambda event: event["t"])
     if app.stop is None and not app.active and _is_stopped(app, there.values()):
@@ -295,6 +307,16 @@ def _is_stopped(app: HeldApp, containers: Iterable[Container]) -> bool:
     ends = (each for each in app.replicas if each.state == ENDED and not each.is_stopped)
     has_failed = any(each.has_failed or each.code is None for each in ends)
     return not has_failed and any(mark_of(each) == STOPPED for each in containers)
+
+
+def _seen_end(replica: Replica, seen_ends: Mapping[str, tuple[float, int | None]]) -> Event | None:
+    """The end of a replica whose container was removed before it was inspected."""
+    container, start = replica.run
+    at, code = seen_ends.get(container, (0.0, None))
+    if replica.state != RUNNING or code is None or at < (start or 0.0):
+        return None
+    run = {"role": replica.role.name, "k": replica.k, "id": container, "start": start}
+    return {"e": "exit", **run, "code": code, "removed": True, "t": _ns(at)}
 
 
 def _of_gone(app: HeldApp, gone: Sequence[Replica]) -> Iterator[Event]:

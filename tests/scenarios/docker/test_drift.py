@@ -1,12 +1,16 @@
 """A user stops or removes containers by hand: the plan names the drift, and no replica runs twice."""
 
 import json
+import os
+import signal
 
 import pytest
 
 from launcher.jobfile.diagnostic import explanations
 from tests.engines.images import SHELL_IMAGE
 from tests.scenario import until_line
+from tests.scenarios.docker_engine.test_pull import commit
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -36,6 +40,27 @@ def test_a_container_that_was_stopped_by_hand_is_named_in_the_plan(scenario, run
     assert [one.state for one in scenario.containers(app)] == ["exited", "exited"]
 
 
+@pytest.mark.parametrize(("name", "code"), [("TERM", 0), ("USR1", 0), ("USR1", 5)])
+def test_a_job_that_ends_gracefully_at_a_stop_by_hand_was_stopped_by_hand(scenario, name, code):
+    """Whatever signal its image asks for, and whatever exit code the program makes of it."""
+    image, daemon = f"launcher-test/stop:{name.lower()}", scenario.daemon
+    body = {"Image": SHELL_IMAGE, "Cmd": ["true"], "StopSignal": f"SIG{name}"}
+    made = daemon.ask("POST", "/containers/create", body)["Id"]
+    commit(made, image, {})
+    daemon.ask("DELETE", f"/containers/{made}")
+    gate = scenario.gate()
+    wait = "while :; do sleep 0.02; done"
+    file = scenario.job(f"trap 'exit {code}' {name}; echo >{gate.enter}; {wait}", image=image)
+    scenario.apply(file)
+    gate.entered()
+    [app] = scenario.apps()
+    daemon.stop(scenario.container(app).id, grace_s=60)
+    scenario.wait("job", code=None)
+    [attempt] = scenario.attempts()
+    assert (attempt.state, attempt.message) == ("cancelled", "main/0 was stopped by hand")
+    assert scenario.actions(file) == {"job": "hold"}
+
+
 def test_drift_is_reported_until_a_job_without_containers_runs_again_on_request(scenario, running):
     file, app = running
     scenario.remove_by_hand(scenario.containers(app))
@@ -47,6 +72,22 @@ def test_drift_is_reported_until_a_job_without_containers_runs_again_on_request(
     scenario.job("true")
     scenario.run_to_end(file)
     assert [attempt.state for attempt in scenario.attempts()] == ["lost", "succeeded"]
+
+
+@pytest.mark.parametrize(("code", "end"), [(0, ("succeeded", "")), (3, ("failed", "main/0 exited with 3"))])
+def test_an_end_counts_though_its_container_is_removed_before_the_watcher_looks_at_it(scenario, code, end):
+    """As `docker container prune` may do at any moment: the event of the end has the exit code."""
+    file, gate = scenario.running(f"exit {code}")
+    [app] = scenario.apps()
+    watcher = scenario.supervisors()[app]
+    os.kill(watcher, signal.SIGSTOP)
+    gate.open()
+    until(lambda: scenario.container(app).state == "exited")
+    scenario.prune(app)
+    os.kill(watcher, signal.SIGCONT)
+    scenario.wait("job", code=None)
+    assert [(each.state, each.message) for each in scenario.attempts()] == [end]
+    assert scenario.actions(file) == {"job": "hold" if code else "keep"}
 
 
 def test_the_explained_example_of_drift_shows_drift_and_its_remedy_removes_it(scenario):

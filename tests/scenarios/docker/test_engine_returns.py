@@ -114,7 +114,10 @@ def test_containers_run_on_while_an_engine_with_live_restore_is_away(scenario, e
 
 
 @LIVE_RESTORE
-def test_a_replica_whose_exit_code_an_engine_with_live_restore_has_lost_is_lost(scenario, engine):
+@pytest.mark.parametrize(("watched", "message"), [(True, LOST), (False, "ended while nothing watched it")])
+def test_a_replica_whose_exit_code_an_engine_with_live_restore_has_lost_is_lost(
+    scenario, engine, watched, message
+):
     """An engine loses the code of a container that ends just before the engine is killed.
 
     Here the process that keeps the code dies with its container, which leaves the same.
@@ -125,11 +128,13 @@ def test_a_replica_whose_exit_code_an_engine_with_live_restore_has_lost_is_lost(
     gate.entered()
     app_id = scenario.attempts("pair")[-1].app_id
     pid = scenario.daemon.inspect(scenario.container(app_id, 1).id)["State"]["Pid"]
+    if not watched:
+        scenario.kill_watcher(app_id)
     engine.kill()
     processes.kill([processes.parent(pid), pid])
     engine.up()
     scenario.launcher("wait", "pair", code=None)
-    assert [(each.state, each.message) for each in scenario.attempts("pair")] == [("lost", LOST)]
+    assert [(each.state, each.message) for each in scenario.attempts("pair")] == [("lost", message)]
 
 
 @LIVE_RESTORE

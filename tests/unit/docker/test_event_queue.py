@@ -55,6 +55,20 @@ def test_a_stop_from_outside_is_known_before_the_end(queue: EventQueue) -> None:
     assert (queue.stopped_externally, queue.oom) == ({"c"}, set())
 
 
+@pytest.mark.parametrize(
+    ("events", "code", "by_hand"),
+    [((), 0, False), ((), 3, True), ((("stop", {}),), 0, True), ((("stop", {}),), 3, True)],
+)
+def test_a_program_that_succeeds_after_a_signal_was_not_stopped_by_hand(queue, events, code, by_hand):
+    """Unless the engine has stopped its container, as `docker stop` does: the event follows the end."""
+    put(queue, ("kill", {"signal": "15"}), ("die", {"exitCode": str(code)}), *events)
+    engine: Any = SimpleNamespace(
+        answer_anew=lambda: None, started_at=lambda: 1.0, log_frames=lambda *args, **which: nullcontext(())
+    )
+    ended = replace(container(0, f"exited {code}"), id="c")
+    assert AppObserver(engine, "app", queue).end_of(ended, Journal()).get("hand", False) is by_hand
+
+
 def test_the_events_of_an_end_are_waited_for_once(queue: EventQueue) -> None:
     put(queue, DIE)
     queue.drain()

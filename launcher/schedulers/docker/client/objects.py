@@ -39,6 +39,8 @@ class Container:
         working_dir: "/" when it names none.
         last_run_ended_at: the end of the run before this one, for a container that runs again.
         exec_ids: commands that were started in it and have not ended.
+        ended_unseen: it has ended, and still has its place in a network, which an engine takes away as soon
+            as it sees the end: the engine was away, and made an exit code up if it could not learn it later.
     """
 
     id: str
@@ -61,6 +63,7 @@ class Container:
     working_dir: str = ""
     last_run_ended_at: float | None = None
     exec_ids: tuple[str, ...] = ()
+    ended_unseen: bool = False
 
     @property
     def was_started(self) -> bool:
@@ -130,6 +133,7 @@ def from_inspect(data: Mapping[str, Any]) -> Container:
         working_dir=config.get("WorkingDir") or "/",
         last_run_ended_at=ended if status == "running" else None,
         exec_ids=tuple(data.get("ExecIDs") or ()),
+        ended_unseen=status in _ENDED and any(each.get("EndpointID") for each in _networks(data)),
     )
 
 
@@ -163,9 +167,12 @@ def epoch(text: str | None) -> float | None:
 
 
 def _addresses(data: Mapping[str, Any]) -> tuple[str, ...]:
-    networks = (data.get("NetworkSettings") or {}).get("Networks") or {}
-    found = [each.get(name) for name in ("IPAddress", "GlobalIPv6Address") for each in networks.values()]
+    found = [each.get(name) for name in ("IPAddress", "GlobalIPv6Address") for each in _networks(data)]
     return tuple(filter(None, found))
+
+
+def _networks(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return list(((data.get("NetworkSettings") or {}).get("Networks") or {}).values())
 
 
 def _published(data: Mapping[str, Any]) -> dict[int, tuple[str, int]]:

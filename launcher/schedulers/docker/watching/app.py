@@ -319,9 +319,8 @@ class WatchedApp:
             self._take(app, {"e": "orphaned", "why": self._why_orphaned()})
         restarted_at = self._events.engine_started_at
         if has_begun(self._found, app, restarted_at) or not self._found:
-            for fact in containers_to_events(
-                app, self._found, lambda each: self._observer.end_of(each, journal), restarted_at
-            ):
+            ends, seen = (lambda each: self._observer.end_of(each, journal)), self._events.by_itself
+            for fact in containers_to_events(app, self._found, ends, restarted_at, seen):
                 if fact.get("by") == "engine":
                     fact["code"] = self._events.code_of_last_end(fact["id"])
                 self._samples.add_use(fact)

@@ -97,7 +97,8 @@ class EventQueue:
     Attributes:
         changed: containers with an event since they were last inspected.
         oom: containers with an out-of-memory event; a busy engine reports it in the event alone.
-        stopped_externally: containers that another program stopped, whose end is not recorded yet.
+        stopped_externally: containers that another program stopped or killed, whose end is not recorded yet.
+        stopped: those of them that the engine has stopped as `docker stop` does, whatever the exit code.
         killed: containers that got a signal which launcher did not send, since their last start.
         codes: container → exit code of its last end, None where the event does not say.
         by_itself: containers that ended without a signal, while the engine was up → time, exit code if known.
@@ -112,6 +113,7 @@ class EventQueue:
         self.changed: set[str] = set()
         self.oom: set[str] = set()
         self.stopped_externally: set[str] = set()
+        self.stopped: set[str] = set()
         self.killed: set[str] = set()
         self.codes: dict[str, int | None] = {}
         self.by_itself: dict[str, tuple[float, int | None]] = {}
@@ -171,6 +173,9 @@ class EventQueue:
         self._complete.add(ended.id)
         now = time.time()
         self._wait_until(now + _LATE_S, lambda: ended.id in self._dead)
+        is_clear = bool(ended.exit_code) and ended.id in self.stopped_externally
+        if ended.id in self.killed and not is_clear:  # the event of a stop follows that of the end
+            self._wait_until(now + _LATE_S, lambda: ended.id in self.stopped)
         if ended.exit_code == _KILLED and not ended.oom and ended.id not in self.stopped_externally:
             self._wait_until(min(now, ended.ended_at or now) + _LATE_S, lambda: ended.id in self.oom)
 
@@ -205,9 +210,9 @@ class EventQueue:
         elif item.action == "oom":
             self.oom.add(container)
         elif item.action == "start":
-            for ids in (self.oom, self.stopped_externally, self._dead, self._complete):
+            killed = (self.killed, self.stopped_externally, self.stopped)
+            for ids in (self.oom, *killed, self._dead, self._complete):
                 ids.discard(container)
-            self.killed.discard(container)
             self.by_itself.pop(container, None)
 
     def _note_signal(self, event: Event) -> None:
@@ -219,6 +224,8 @@ class EventQueue:
             self.killed.add(container)
             if journal is not None and journal.app.killed.get(container, 0.0) < event.time:
                 record.append(self._app_dir, "kill", id=container, at=event.time)
+        if event.action == "stop":
+            self.stopped.add(container)
         if event.action == "stop" or event.attributes.get("signal") in _DEADLY:
             self.stopped_externally.add(container)
 
@@ -262,8 +269,11 @@ class AppObserver:
         if events.is_by_itself(ended) and (by_event := events.by_itself[ended.id][1]) is not None:
             facts["code"] = by_event
         lost = self._why_lost(ended, journal, facts["code"])
-        by_hand = ended.id in events.stopped_externally or journal.app.was_stopped_by_hand(ended.id, start)
+        # A program may go on after a signal, and succeed; an end at `docker stop` is not its own.
+        stopped = events.stopped_externally if facts["code"] else events.stopped
+        by_hand = ended.id in stopped or journal.app.was_stopped_by_hand(ended.id, start)
         events.stopped_externally.discard(ended.id)
+        events.stopped.discard(ended.id)
         if lost:
             return {"code": None, "lost": lost}
         if by_hand:
