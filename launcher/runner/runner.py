@@ -6,7 +6,8 @@ import builtins
 import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from _thread import RLock
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -47,7 +48,7 @@ class Runner:
     """Submits apps to schedulers and controls them.
 
     A context manager: leaving it closes the schedulers, which cancels running attached apps. It never edits
-    a caller's AppDef, and stores none.
+    a caller's AppDef, and stores none. Several threads may use it at once.
 
     Args:
         name: the session in the handles of the apps that this runner submits.
@@ -79,6 +80,7 @@ class Runner:
         self._params = {**(scheduler_params or {}), "detach": detach}
         self._queue = queue
         self._schedulers: dict[str, Scheduler[Any]] = {}
+        self._making = RLock()
         self._is_closed = False
         self.on_progress: OnImage | None = None
 
@@ -125,8 +127,7 @@ class Runner:
         from launcher.schedulers.workspaces import built_with
 
         engine, launched, options = self._checked(app, scheduler, cfg, parent_run_id)
-        self._prepare_start(engine)
-        return self._handle(scheduler, engine.schedule(built_with(engine, launched, options, workspace)))
+        return self._start(scheduler, engine, lambda: built_with(engine, launched, options, workspace))
 
     def run_component(
         self,
@@ -248,15 +249,19 @@ class Runner:
         scheduler = dryrun_info.scheduler
         if scheduler is None:
             raise LauncherError("this dry run names no scheduler", hint="make it with Runner.dryrun")
-        engine = self._scheduler(scheduler)
-        self._prepare_start(engine)
-        return self._handle(scheduler, engine.schedule(dryrun_info.built()))
+        return self._start(scheduler, self._scheduler(scheduler), dryrun_info.built)
 
-    def _prepare_start(self, engine: Any) -> None:
+    def _start(self, scheduler: str, engine: Any, build: Callable[[], AppDryRunInfo[Any]]) -> str:
+        """Submit the request of `build` and return the handle."""
         if self._is_closed:
             raise LauncherError("this Runner is closed: it starts no app", hint="make another: get_runner()")
         if self.on_progress is not None and hasattr(engine, "on_progress"):
             engine.on_progress = self.on_progress
+        app_id: str = engine.schedule(build())
+        if self._is_closed and not self._params["detach"]:  # in another thread, which has not seen the app
+            engine.cancel(app_id)
+            raise LauncherError(f"the Runner was closed while app `{app_id}` started: it is cancelled")
+        return self._handle(scheduler, app_id)
 
     # One app
 
@@ -388,13 +393,15 @@ class Runner:
 
     def _scheduler(self, name: str) -> Scheduler[Any]:
         """The scheduler of that name, made on first use. Raises UnknownSchedulerException."""
-        if name not in self._schedulers:
-            if name not in self._factories:
-                raise UnknownSchedulerException(name, self._factories)
-            self._schedulers[name] = self._factories[name](self._name, **self._params)
-            if self._queue:
-                self._schedulers[name].in_turn = True
-        return self._schedulers[name]
+        with self._making:
+            made = self._schedulers.get(name)
+            if made is None:
+                if name not in self._factories:
+                    raise UnknownSchedulerException(name, self._factories)
+                made = self._schedulers[name] = self._factories[name](self._name, **self._params)
+                if self._queue:
+                    made.in_turn = True
+            return made
 
     def _locate(self, app_handle: str) -> tuple[Scheduler[Any], str]:
         """Scheduler and app id. The session may be any: apps of a job file have their project's."""

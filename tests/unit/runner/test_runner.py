@@ -1,6 +1,8 @@
 """The Runner: what it hands to a scheduler, and what it makes of the answers."""
 
 import copy
+import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -55,6 +57,24 @@ def test_schedulers_are_made_on_first_use_and_once(runner: Runner, engines: list
     assert [engine.session_name for engine in engines] == ["session"]
 
 
+def test_threads_that_share_a_runner_share_its_schedulers():
+    made = []
+
+    def slow(session_name: str, **params: object) -> MemoryScheduler:
+        time.sleep(0.05)
+        made.append(MemoryScheduler(session_name, **params))
+        return made[-1]
+
+    with Runner("session", {"memory": slow}) as runner:
+        threads = [threading.Thread(target=runner.run, args=(app(), "memory")) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(made) == 1
+    assert len(made[0].apps) == 8
+
+
 def test_factories_get_the_parameters_and_whether_to_detach():
     for detach in (False, True):
         params = {"cache_size": 5, "detach": detach}
@@ -103,6 +123,23 @@ def test_a_closed_runner_starts_no_app_and_still_answers(runner: Runner, start: 
     with pytest.raises(LauncherError, match="this Runner is closed"):
         start(runner, info)
     assert runner.list("memory") == []
+
+
+@pytest.mark.parametrize("detach", [False, True])
+def test_an_app_that_starts_while_the_runner_is_closed_runs_on_only_when_detached(detach: bool):
+    class Closing(MemoryScheduler):
+        def schedule(self, dryrun_info: AppDryRunInfo[AppDef]) -> str:
+            runner.close()  # as another thread does it
+            return super().schedule(dryrun_info)
+
+    made = Closing("session")
+    runner = Runner("session", {"memory": lambda *_, **__: made}, detach=detach)
+    if detach:
+        assert runner.run(app(), "memory") == "memory://session/demo-0"
+    else:
+        with pytest.raises(LauncherError, match="the Runner was closed while app `demo-0` started"):
+            runner.run(app(), "memory")
+    assert made.cancelled == ([] if detach else ["demo-0"])
 
 
 def test_closing_goes_on_where_one_scheduler_fails(runner: Runner, engines: list[MemoryScheduler]):
