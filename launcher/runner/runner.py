@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from launcher import components
 from launcher.dataclass import replace
 from launcher.errors import LauncherError, SchedulerError
-from launcher.schedulers.api import Scheduler
+from launcher.schedulers.api import Scheduler, validate
 from launcher.schedulers.logs import LogPart, filter_regex, stream_name, stream_of, text_lines
-from launcher.schedulers.responses import NOT_SET, DescribeAppResponse, ListAppResponse, Stream
-from launcher.schedulers.restarts import run_between, until_restart, within
+from launcher.schedulers.responses import NOT_SET, ListAppResponse, Stream
+from launcher.schedulers.restarts import records_of_run
 from launcher.specs.app import AppDef, AppDryRunInfo, CfgVal
 from launcher.specs.binding import bind_launch
 from launcher.specs.check import check_app
@@ -164,6 +164,7 @@ class Runner:
         return self.dryrun(app, scheduler, cfg, workspace, parent_run_id)
 
     def _app_of(self, component: str, arguments: Sequence[str] | Mapping[str, Any]) -> AppDef:
+        _check_types(component=(component, str, "text"))
         words, values = ([], arguments) if isinstance(arguments, Mapping) else (arguments, None)
         defaults = self._component_defaults.get(component)
         return components.materialize_appdef(components.get_component(component).fn, words, defaults, values)
@@ -272,7 +273,8 @@ class Runner:
         not answer: an unknown state is never reported as an end.
         """
         engine, app_id = self._locate(app_handle)
-        return _status(engine.describe(app_id))
+        found = engine.describe(app_id)
+        return None if found is None else found.status()
 
     def wait(
         self, app_handle: str, wait_interval: float = 10, *, timeout_s: float | None = None
@@ -283,8 +285,10 @@ class Runner:
             wait_interval: accepted for compatibility; the scheduler waits for an event, or chooses it.
             timeout_s: after this many seconds the present status is returned, which is not terminal.
         """
+        _check_types(timeout_s=(timeout_s, int | float | None, "a number of seconds"))
         engine, app_id = self._locate(app_handle)
-        return _status(engine.wait(app_id, timeout_s))
+        found = engine.wait(app_id, timeout_s)
+        return None if found is None else found.status()
 
     def cancel(self, app_handle: str) -> None:
         """Stop the app and return when it has stopped. An ended or unknown app is ignored.
@@ -342,6 +346,13 @@ class Runner:
         restart that the app does not have, LogsUnsupported for a restart where the scheduler does not know
         their times, UsageError for an unknown stream, and what `status` does.
         """
+        _check_types(
+            role_name=(role_name, str, "text"),
+            k=(k, int, "an integer"),
+            regex=(regex, str | re.Pattern | None, "text"),
+            since=(since, datetime | None, "a datetime"),
+            until=(until, datetime | None, "a datetime"),
+        )
         if regex is not None:
             _checked(regex)
         engine, app_id = self._locate(app_handle)
@@ -351,14 +362,12 @@ class Runner:
         if restart is None:
             lines = engine.log_iter(app_id, role_name, k, regex, since, until, should_tail, streams=stream)
             return iter(lines)
-        logs, where = engine.logs(app_id), (role_name, k)
-        times = run_between(logs.run_starts([where])[where], restart)
-        if times is None:
-            raise SchedulerError(f"{role_name}/{k} of {app_id} has no output of restart {restart}")
         first, last = (None if moment is None else moment.timestamp() for moment in (since, until))
-        window, follow = within(times, first, last), should_tail and times[1] is None
-        found = logs.records(where, LogPart(stream_name(stream), *window, follow=follow))
-        of_restart = text_lines(record.data for record in until_restart(found))
+        part = LogPart(stream_name(stream), first, last, follow=should_tail)
+        found = records_of_run(engine.logs(app_id), (role_name, k), restart, part)
+        if found is None:
+            raise SchedulerError(f"{role_name}/{k} of {app_id} has no output of restart {restart}")
+        of_restart = text_lines(record.data for record in found)
         return of_restart if regex is None else filter_regex(regex, of_restart)
 
     # Schedulers
@@ -413,9 +422,23 @@ class Runner:
 
 
 def _options(cfg: Mapping[str, CfgVal] | None) -> dict[str, CfgVal]:
-    if cfg is None or isinstance(cfg, Mapping):
-        return dict(cfg or {})
-    raise LauncherError(f"run options are a dict, got {cfg!r}", hint="Runner.cfg_from_str reads text")
+    if cfg is not None and not isinstance(cfg, Mapping):
+        raise LauncherError(f"run options are a dict, got {cfg!r}", hint="Runner.cfg_from_str reads text")
+    for name in cfg or ():
+        if not isinstance(name, str):
+            raise LauncherError(f"names of run options are text, got {name!r}")
+    return dict(cfg or {})
+
+
+def _check_types(**arguments: tuple[object, Any, str]) -> None:
+    """Raise LauncherError for an argument of another type: programs without a type checker pass them, too.
+
+    Args:
+        arguments: name → (value, type, words for the type).
+    """
+    for name, (value, kind, want) in arguments.items():
+        if not isinstance(value, kind):
+            raise LauncherError(f"{name} is {want}, got {value!r}")
 
 
 def _checked(regex: str) -> None:
@@ -423,27 +446,3 @@ def _checked(regex: str) -> None:
         re.compile(regex)
     except re.error as error:
         raise LauncherError(f"`{regex}` is no regular expression: {error}") from None
-
-
-def _status(found: DescribeAppResponse | None) -> AppStatus | None:
-    if found is None:
-        return None
-    return AppStatus(
-        state=found.state,
-        num_restarts=found.num_restarts,
-        msg=found.msg,
-        structured_error_msg=found.structured_error_msg,
-        ui_url=found.ui_url,
-        roles=found.roles_statuses,
-    )
-
-
-def validate(scheduler: Scheduler[Any], app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-    """Call the scheduler's `_validate` with or without `cfg`: existing schedulers have either form."""
-    hook = scheduler._validate
-    code = getattr(hook, "__code__", None)
-    takes_two = code is not None and code.co_argcount == 3 and not code.co_flags & 0x04
-    if takes_two:  # self, app, scheduler, without *args
-        hook(app, scheduler.backend)  # type: ignore[call-arg]
-    else:
-        hook(app, scheduler.backend, cfg)

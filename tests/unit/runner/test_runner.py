@@ -226,6 +226,8 @@ def test_values_that_are_no_app_or_no_options_are_refused(runner: Runner):
             runner.dryrun(AppDef("demo", roles), "memory")
     with pytest.raises(LauncherError, match="dict"):
         runner.dryrun(app(), "memory", "queue=long")
+    with pytest.raises(LauncherError, match="names of run options are text, got 1"):
+        runner.dryrun(app(), "memory", {1: "long"})
 
 
 def test_every_problem_of_an_app_is_named_at_once(runner: Runner):
@@ -249,6 +251,10 @@ def test_arguments_of_another_type_are_refused_in_words(runner: Runner):
         runner.schedule(AppDryRunInfo(app(), repr))
     with pytest.raises(UsageError, match="there is no scheduler `None`"):
         runner.dryrun(app(), None)  # type: ignore[arg-type]
+    with pytest.raises(LauncherError, match="component is text, got None"):
+        runner.run_component(None, [], "memory")  # type: ignore[arg-type]
+    with pytest.raises(LauncherError, match="timeout_s is a number of seconds, got '5'"):
+        runner.wait("memory://session/demo-0", timeout_s="5")  # type: ignore[arg-type]
 
 
 # One app
@@ -331,6 +337,26 @@ def test_wrong_arguments_of_log_lines_are_refused_at_the_call(runner: Runner):
         runner.log_lines(handle, "main", streams="stder")
     with pytest.raises(LauncherError, match="regular expression"):
         runner.log_lines(handle, "main", regex="(")
+    with pytest.raises(UsageError, match="there is no stream `1`"):
+        runner.log_lines(handle, "main", streams=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "want"),
+    [
+        ("role_name", None, "text"),
+        ("k", "0", "an integer"),
+        ("k", 1.0, "an integer"),
+        ("regex", b"x", "text"),
+        ("since", 60, "a datetime"),
+        ("until", "now", "a datetime"),
+    ],
+)
+def test_log_lines_refuses_arguments_of_another_type_at_the_call(runner, name: str, value: object, want: str):
+    handle = runner.run(app(), "memory")
+    with pytest.raises(LauncherError) as refused:
+        runner.log_lines(handle, **{"role_name": "main", name: value})
+    assert str(refused.value) == f"{name} is {want}, got {value!r}"
 
 
 # Lists and options
