@@ -74,6 +74,9 @@ class Runner:
         detach: bool = False,
         queue: bool = False,
     ) -> None:
+        _check_types(name=(name, str, "text"))
+        if name != name.strip() or "/" in name or name.startswith(".") or not name.isprintable():
+            raise LauncherError(f"`{name}` cannot be a session: no slash, leading dot or blank around it")
         self._name = name
         self._factories = scheduler_factories
         self._component_defaults = dict(component_defaults or {})
@@ -431,11 +434,7 @@ def _options(cfg: Mapping[str, CfgVal] | None) -> dict[str, CfgVal]:
 
 
 def _check_types(**arguments: tuple[object, Any, str]) -> None:
-    """Raise LauncherError for an argument of another type: programs without a type checker pass them, too.
-
-    Args:
-        arguments: name → (value, type, words for the type).
-    """
+    """Raise LauncherError for an argument of another type: name → (value, type, words for the type)."""
     for name, (value, kind, want) in arguments.items():
         if not isinstance(value, kind):
             raise LauncherError(f"{name} is {want}, got {value!r}")

@@ -218,6 +218,12 @@ def test_an_app_that_cannot_run_is_refused(runner: Runner, wrong: dict[str, obje
     assert isinstance(invalid.value, ValueError), "as users of TorchX catch it"
 
 
+@pytest.mark.parametrize("name", ["a/b", "..", " a", "a\n", 3])
+def test_a_session_that_no_handle_can_name_is_refused(name):
+    with pytest.raises(LauncherError):
+        get_runner(name)
+
+
 def test_values_that_are_no_app_or_no_options_are_refused(runner: Runner):
     with pytest.raises(InvalidAppException, match="AppDef"):
         runner.dryrun("demo", "memory")
