@@ -18,7 +18,6 @@ from launcher.errors import LauncherError, SchedulerError
 from launcher.schedulers.api import Scheduler, validate
 from launcher.schedulers.logs import LogPart, filter_regex, stream_name, stream_of, text_lines
 from launcher.schedulers.responses import NOT_SET, ListAppResponse, Stream
-from launcher.schedulers.restarts import records_of_run
 from launcher.specs.app import AppDef, AppDryRunInfo, CfgVal
 from launcher.specs.binding import bind_launch
 from launcher.specs.check import check_app
@@ -367,7 +366,7 @@ class Runner:
             return iter(lines)
         first, last = (None if moment is None else moment.timestamp() for moment in (since, until))
         part = LogPart(stream_name(stream), first, last, follow=should_tail)
-        found = records_of_run(engine.logs(app_id), (role_name, k), restart, part)
+        found = engine.logs(app_id).records_of_run((role_name, k), restart, part)
         if found is None:
             raise SchedulerError(f"{role_name}/{k} of {app_id} has no output of restart {restart}")
         of_restart = text_lines(record.data for record in found)

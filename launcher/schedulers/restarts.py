@@ -5,15 +5,12 @@ from __future__ import annotations
 from _thread import allocate_lock
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from launcher.dataclass import dataclass
 from launcher.holding.replica import ENDED, UNKNOWN_RETRIES
 from launcher.holding.state import AppState
-from launcher.schedulers.logs import RESTART, LogPart, LogRecord, Where
-
-if TYPE_CHECKING:
-    from launcher.schedulers.readback import AppLogs
+from launcher.schedulers.logs import RESTART, LogRecord, Where
 
 Event = dict[str, Any]
 
@@ -267,15 +264,3 @@ def until_restart(records: Iterable[LogRecord]) -> Iterator[LogRecord]:
         if record.stream == RESTART:
             return
         yield record
-
-
-def records_of_run(logs: AppLogs, where: Where, restart: int, part: LogPart) -> Iterator[LogRecord] | None:
-    """The records of one run of a replica, the first run being 0; None if it had no such restart.
-
-    Raises LogsUnsupported where the times of restarts are not known.
-    """
-    times = run_between(logs.run_starts([where])[where], restart)
-    if times is None:
-        return None
-    window, follow = within(times, part.since, part.until), part.follow and times[1] is None
-    return until_restart(logs.records(where, LogPart(part.stream, *window, follow=follow)))
