@@ -13,7 +13,7 @@ from hashlib import sha256
 from importlib import import_module, invalidate_caches
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
-from threading import Lock
+from threading import Lock, RLock
 from types import ModuleType
 from typing import Any, TextIO
 
@@ -267,19 +267,10 @@ def executing(parsed: ComponentFile, function: str) -> Load:
         digest = sha256(f"{parsed.path}\0{parsed.text}".encode()).hexdigest()[:16]
         name = f"launcher_component_{digest}"
         beside = _neighbours.setdefault(name, NeighbourModules(os.path.dirname(parsed.path)))
-        if name not in sys.modules:
-            module = ModuleType(name)
-            module.__file__ = parsed.path
-            module.__package__ = ""
-            # Dataclasses and typing look the module up by its name even while it is executed.
-            sys.modules[name] = module
-            try:
-                with beside.importable():
-                    exec(compile(parsed.text, parsed.path, "exec", dont_inherit=True), module.__dict__)
-            except BaseException:
-                del sys.modules[name]
-                raise
-        found = _defined(vars(sys.modules[name]), function, parsed.path)
+        with beside.importable():  # other threads see no module that is executed in part
+            if name not in sys.modules:
+                _execute(name, parsed)
+            found = _defined(vars(sys.modules[name]), function, parsed.path)
 
         @functools.wraps(found)
         def component(*args: Any, **kwargs: Any) -> Any:
@@ -289,6 +280,19 @@ def executing(parsed: ComponentFile, function: str) -> Load:
         return component
 
     return load
+
+
+def _execute(name: str, parsed: ComponentFile) -> None:
+    module = ModuleType(name)
+    module.__file__ = parsed.path
+    module.__package__ = ""
+    # Dataclasses and typing look the module up by its name even while it is executed.
+    sys.modules[name] = module
+    try:
+        exec(compile(parsed.text, parsed.path, "exec", dont_inherit=True), module.__dict__)
+    except BaseException:
+        del sys.modules[name]
+        raise
 
 
 def _defined(namespace: Mapping[str, Any], function: str, where: str) -> Callable[..., Any]:
@@ -314,8 +318,13 @@ class NeighbourModules:
     def importable(self) -> Iterator[None]:
         """Put the folder first on sys.path, and restore sys.path and sys.modules afterwards.
 
-        No bytecode is written meanwhile: it would change the folder, which may be the job's workspace.
+        One thread at a time: files in other folders have modules of the same names. No bytecode is written
+        meanwhile: it would change the folder, which may be the job's workspace.
         """
+        with _importing:
+            yield from self._importable()
+
+    def _importable(self) -> Iterator[None]:
         writes_no_bytecode = sys.dont_write_bytecode
         sys.dont_write_bytecode = True
         before = {name.partition(".")[0] for name in sys.modules}
@@ -347,4 +356,5 @@ class NeighbourModules:
         return any(os.path.dirname(place) == self._folder for place in places)
 
 
+_importing = RLock()
 _neighbours: dict[str, NeighbourModules] = {}

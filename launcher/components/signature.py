@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import shlex
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -370,6 +371,8 @@ def _shown_default(parameter: Parameter, configured: Any) -> str:
         return " (default: empty)"
     if isinstance(value, bool):
         shown = str(value).lower()
+    elif parameter.is_rest:
+        shown = value if isinstance(value, str) else shlex.join(map(str, value))
     elif isinstance(value, (list, tuple)):
         shown = ",".join(map(str, value))
     elif isinstance(value, dict):

@@ -84,7 +84,7 @@ def convert(
     kind = kind or _kind(document)
     source = document.source
     if kind == "compose":
-        if errors := [each for each in document.problems if each.severity == "error"]:
+        if errors := _errors(document):
             raise job_file_error(errors)
         draft = compose.convert(document, name)
     else:
@@ -113,6 +113,10 @@ def _read(file: str) -> Document:
     return parse_values(Source(file, "yaml", text))
 
 
+def _errors(document: Document) -> list[Diagnostic]:
+    return [each for each in document.problems if each.severity == "error"]
+
+
 def _kind(document: Document) -> str:
     """The kind of a file by its content. Raises UsageError for one that this command does not read."""
     source = document.source
@@ -124,12 +128,12 @@ def _kind(document: Document) -> str:
     if re.fullmatch(r"(?:docker-)?compose(?:[.-][\w.-]+)?\.ya?ml", base):
         return "compose"
     what = kind_of_file(document)
+    is_data = base.endswith((".yaml", ".yml", ".json"))
+    if is_data and (errors := _errors(document)) and what in ("", PROCFILE, "a Makefile"):
+        raise job_file_error(errors)
     is_job = isinstance(document.value, dict) and bool({"roles", "component"} & document.value.keys())
-    if (
-        what in ("", PROCFILE)
-        and not is_job
-        and (base.startswith("Procfile") or procfile.is_procfile(source.text))
-    ):
+    is_lines = base.startswith("Procfile") or (not is_data and procfile.is_procfile(source.text))
+    if is_lines and not is_job and what in ("", PROCFILE):
         return "procfile"
     if is_job:
         raise UsageError(f"{source.file} is a job file already", hint="`launcher validate` checks it")

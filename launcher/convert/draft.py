@@ -25,8 +25,11 @@ _BRACKETS = 76
 _LITERAL = re.compile(
     r"(?<![\w$.-])(?P<name>(?P<option>--?[A-Za-z][\w-]*)(?=[= \t])|[A-Za-z_]\w*(?==))(?P<sign>=|[ \t]+)"
     r"""(?P<value>"[^"$`\n\0]+"|'[^'$`\n\0]+'|[^\s"'$`;|&<>()\0-][^\s"'$`;|&<>()\0]*)"""
+    r"""|(?<![\w+.-])(?P<url>[A-Za-z][\w+.-]*://[^\s/:@"'$`;|&<>()\0]*:)"""
+    r"""(?P<password>[^\s/:@"'$`;|&<>()\0\\]+)(?=@)"""
 )
-"""`NAME=value`, `--name=value` and `--name value` with a value that no shell has to expand."""
+"""`NAME=value`, `--name=value` and `--name value` with a value that no shell has to expand, and the password
+of `scheme://user:password@host`."""
 
 
 def label(text: str) -> str:
@@ -38,8 +41,8 @@ def _replaced(text: str, change: Callable[[re.Match[str]], str]) -> str:
     """Replace the literal secrets in a text. A value may hold further ones: `--export=ALL,TOKEN=abc`."""
     out, done, at = [], 0, 0
     while found := _LITERAL.search(text, at):
-        at = found.end("name")
-        if is_sensitive(found["name"]):
+        at = found.end("name") if found["name"] else found.end()
+        if found["url"] or is_sensitive(found["name"]):
             out += [text[done : found.start()], change(found)]
             done = at = found.end()
     return "".join([*out, text[done:]])
@@ -47,7 +50,11 @@ def _replaced(text: str, change: Callable[[re.Match[str]], str]) -> str:
 
 def masked(text: str) -> str:
     """Text for people, without the values of literal secrets in it."""
-    return _replaced(text, lambda found: f"{found['name']}{found['sign']}{HIDDEN}")
+    return _replaced(text, lambda found: _before(found) + HIDDEN)
+
+
+def _before(found: re.Match[str]) -> str:
+    return str(found["url"] or found["name"] + found["sign"])
 
 
 def memory_text(mib: int) -> str:
@@ -73,6 +80,7 @@ class Draft:
     fates: dict[str, str] = field(default_factory=dict)
     _notes: dict[Path, list[str]] = field(default_factory=dict)
     _values: dict[str, str] = field(default_factory=dict)
+    _literals: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def put(self, path: Path, value: Any) -> None:
         """Set a field, given by a path of keys."""
@@ -114,16 +122,28 @@ class Draft:
         """
 
         def replaced(found: re.Match[str]) -> str:
-            name = found["name"]
+            name = found["name"] or "URL_PASSWORD"
             variable = re.sub(r"\W", "_", name.strip("-")).upper() if found["option"] else name
-            self.hide(role, variable, found["value"].strip("\"'"))
+            variable = self._hidden(role, variable, found["password"] or found["value"].strip("\"'"))
             line = text[text.rfind("\n", 0, found.start()) + 1 : found.start()]
-            if not is_shell or line.count("'") % 2:
+            is_quoted = line.count("'") % 2 == 1
+            if is_quoted and is_shell and found["url"]:
+                return f"{_before(found)}'\"${variable}\"'"
+            if is_quoted or not is_shell:
                 why = f"nothing expands ${variable} there: read it from the environment"
                 self.lose(("roles", role, "args"), f"the value of {name}", why)
-            return f'{name}{found["sign"]}"${variable}"'
+            return _before(found) + (f"${variable}" if found["url"] else f'"${variable}"')
 
         return escape(_replaced(text, replaced))
+
+    def _hidden(self, role: str, name: str, value: str) -> str:
+        """Make a literal a secret in a variable of the role; return its name, one for each value."""
+        number, free = 1, name
+        while self._literals.setdefault((role, free), value) != value:
+            number += 1
+            free = f"{name}_{number}"
+        self.hide(role, free, value)
+        return free
 
     def script(self, role: str, text: str, *options: str, program: str = "bash") -> None:
         """Make a role run a script unchanged, without the shell options of `run`."""

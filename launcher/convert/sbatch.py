@@ -11,7 +11,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from launcher.convert.draft import Draft, label, masked, memory_text
-from launcher.convert.sbatch_script import NO_VALUE, SHORT_OF_SRUN, Script, mebibytes, pairs, read, written
+from launcher.convert.sbatch_script import (
+    NO_VALUE,
+    SHORT_OF_SRUN,
+    Script,
+    here_documents,
+    mebibytes,
+    pairs,
+    read,
+    written,
+)
 from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
 from launcher.jobfile.compile.matrix import MAX_JOBS
@@ -34,6 +43,7 @@ _WORD = re.compile(r"""(?:\\\n|[ \t])*((?:"[^"]*"|'[^']*'|\\.|[^\s"';&|<>()\\])+
 _SRUN = re.compile(
     r"(?m)(?:^|(?<=[;&|(!]))[ \t]*(?:(?:exec|time|then|do|else|!)[ \t]+|\w+=\S*[ \t]+)*srun(?=[ \t\\])"
 )
+_COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#.*")
 _SETUP = """
     . [ [[ alias case cd conda date declare do done echo elif else env esac eval exit export fi for hash
     hostname if local mamba micromamba mkdir ml module nproc nvidia-smi printf pwd read return scontrol set
@@ -141,7 +151,8 @@ def _variables(body: str, shape: _Shape, options: Mapping[str, str], draft: Draf
 
 def _without_srun(body: str, shape: _Shape, draft: Draft) -> str:
     """Return the script without `srun`, where launcher's own `srun` keeps the meaning."""
-    code = re.sub(r"(?m)(?:^|(?<=\s))#.*", lambda found: " " * len(found[0]), body)
+    documents = [*here_documents(body)]
+    code = _commands(body, documents)
     calls = [(found.end() - len("srun"), *_call(body, found.end())) for found in _SRUN.finditer(code)]
     at = ("roles", ROLE, "args")
     tasks = [_tasks(options, shape) for _, _, options in calls]
@@ -154,6 +165,10 @@ def _without_srun(body: str, shape: _Shape, draft: Draft) -> str:
             )
         draft.lose(at, f"{plural(len(calls), 'srun')} of {plural(max(tasks), 'task')}", why)
         calls = []
+    for start, end, mark in documents:
+        if _SRUN.search(body[start:end]):
+            why = "it would run inside of the step that launcher starts: write its commands into the script"
+            draft.lose(at, f"srun in the here-document {mark}", why)
     shape.replicas = tasks[0] if len(calls) == 1 else 1
     if shape.replicas > 1:
         draft.note(at, f"launcher starts {shape.replicas} of it by `srun`, and each runs the whole script")
@@ -170,6 +185,15 @@ def _without_srun(body: str, shape: _Shape, draft: Draft) -> str:
                 why = "launcher starts the replicas by an `srun` of its own"
                 draft.lose(at, f"srun {written(name, value)}", why)
     return body
+
+
+def _commands(body: str, documents: Sequence[tuple[int, int, str]]) -> str:
+    """Return the script with blanks in place of comments and here-documents."""
+    pieces, at = [], 0
+    for start, end, _ in documents:
+        pieces += [body[at:start], re.sub(r"[^\n]", " ", body[start:end])]
+        at = end
+    return _COMMENT.sub(lambda found: " " * len(found[0]), "".join([*pieces, body[at:]]))
 
 
 def _call(body: str, at: int) -> tuple[int, dict[str, str]]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from itertools import accumulate
 
 from launcher.convert.draft import masked
 from launcher.dataclass import dataclass
@@ -14,6 +16,7 @@ from launcher.jobfile.text.document import Source
 from launcher.schedulers.slurm.options import KNOWN
 
 _MARK = re.compile(r"#SBATCH(?=\s)")
+_HERE = re.compile(r"""(?<!<)<<-?[ \t]*(?:'([^'\n]+)'|"([^"\n]+)"|\\?([A-Za-z_]\w*))""")
 _LETTERS = """
     A=account a=array B=extra-node-info b=begin C=constraint c=cpus-per-task D=chdir d=dependency e=error
     F=nodefile G=gpus H=hold h=help i=input J=job-name k=no-kill L=licenses M=clusters m=distribution N=nodes
@@ -88,6 +91,25 @@ def _options(text: str, place: str) -> dict[str, str]:
         hint = "write a job file for each part, with `needs` between them"
         raise LauncherError(f"{place}: heterogeneous jobs have no job file", hint=hint)
     return dict(pairs(words))
+
+
+def here_documents(body: str) -> Iterator[tuple[int, int, str]]:
+    """Yield begin and end of each here-document, and the mark that ends it, which is its last line."""
+    lines = [f"{line}\n" for line in body.split("\n")]
+    begins = [0, *accumulate(map(len, lines))]
+    places: dict[str, list[int]] = {}
+    for number, line in enumerate(lines):
+        places.setdefault(line.strip("\t\n"), []).append(number)
+    number = 0
+    while number < len(lines):
+        number += 1
+        for mark in map("".join, _HERE.findall(lines[number - 1])):
+            ends = places.get(mark, [])
+            index = bisect_left(ends, number)
+            if index < len(ends):  # `1 <<x` is arithmetic: no line ends it
+                end = ends[index] + 1
+                yield begins[number], begins[end], mark
+                number = end
 
 
 def pairs(words: list[str], short: Mapping[str, str] = SHORT) -> Iterator[tuple[str, str]]:

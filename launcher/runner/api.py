@@ -25,11 +25,11 @@ def get_runner(
     queue: bool = False,
     **scheduler_params: Any,
 ) -> Runner:
-    """A Runner for all schedulers, built in and of installed packages.
+    """Return a Runner for all schedulers, built in and of installed packages.
 
-    ::
-
-        with get_runner() as runner: handle = runner.run(app, "local_cwd") print(runner.wait(handle))
+        with get_runner() as runner:
+            handle = runner.run(app, "local_cwd")
+            print(runner.wait(handle))
 
     Args:
         name: the session in the handles of its apps; `launcher` without it.

@@ -93,8 +93,10 @@ def get_config(prefix: str, name: str, key: str, dirs: Iterable[str] | None = No
     return get_configs(prefix, name, dirs).get(key)
 
 
-def component_defaults(dirs: Iterable[str] | None = None) -> dict[str, dict[str, str]]:
-    """Return the defaults of all components as texts, for `get_runner(component_defaults=…)`.
+def component_defaults(dirs: Iterable[str] | None = None) -> dict[str, Table]:
+    """Return the defaults of all components, for `get_runner(component_defaults=…)`.
+
+    Numbers and truth values are texts, as on the command line, in lists and mappings too.
 
     Raises ConfigError for an unknown component, and for an unknown argument of a component.
     """
@@ -252,12 +254,12 @@ def _spelt(name: str) -> str:
     return rf"""["']?{re.escape(name)}["']?"""
 
 
-def _text(value: Any) -> str:
-    """Return a default in the form of a component's argument on the command line."""
+def _text(value: Any) -> Any:
+    """Return a default with its numbers and truth values in the form of the command line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
-        return ",".join(map(_text, value))
+        return [_text(item) for item in value]
     if isinstance(value, dict):
-        return ",".join(f"{key}={_text(inner)}" for key, inner in value.items())
+        return {key: _text(inner) for key, inner in value.items()}
     return str(value)

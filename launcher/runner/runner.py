@@ -6,7 +6,8 @@ import builtins
 import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from _thread import RLock
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -14,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 from launcher import components
 from launcher.dataclass import replace
 from launcher.errors import LauncherError, SchedulerError
-from launcher.schedulers.api import Scheduler
+from launcher.schedulers.api import Scheduler, validate
 from launcher.schedulers.logs import LogPart, filter_regex, stream_name, stream_of, text_lines
-from launcher.schedulers.responses import NOT_SET, DescribeAppResponse, ListAppResponse, Stream
-from launcher.schedulers.restarts import run_between, until_restart, within
+from launcher.schedulers.responses import NOT_SET, ListAppResponse, Stream
 from launcher.specs.app import AppDef, AppDryRunInfo, CfgVal
 from launcher.specs.binding import bind_launch
 from launcher.specs.check import check_app
@@ -47,7 +47,7 @@ class Runner:
     """Submits apps to schedulers and controls them.
 
     A context manager: leaving it closes the schedulers, which cancels running attached apps. It never edits
-    a caller's AppDef, and stores none.
+    a caller's AppDef, and stores none. Several threads may use it at once.
 
     Args:
         name: the session in the handles of the apps that this runner submits.
@@ -73,12 +73,16 @@ class Runner:
         detach: bool = False,
         queue: bool = False,
     ) -> None:
+        _check_types(name=(name, str, "text"))
+        if name != name.strip() or "/" in name or name.startswith(".") or not name.isprintable():
+            raise LauncherError(f"`{name}` cannot be a session: no slash, leading dot or blank around it")
         self._name = name
         self._factories = scheduler_factories
         self._component_defaults = dict(component_defaults or {})
         self._params = {**(scheduler_params or {}), "detach": detach}
         self._queue = queue
         self._schedulers: dict[str, Scheduler[Any]] = {}
+        self._making = RLock()
         self._is_closed = False
         self.on_progress: OnImage | None = None
 
@@ -125,8 +129,7 @@ class Runner:
         from launcher.schedulers.workspaces import built_with
 
         engine, launched, options = self._checked(app, scheduler, cfg, parent_run_id)
-        self._prepare_start(engine)
-        return self._handle(scheduler, engine.schedule(built_with(engine, launched, options, workspace)))
+        return self._start(scheduler, engine, lambda: built_with(engine, launched, options, workspace))
 
     def run_component(
         self,
@@ -163,6 +166,7 @@ class Runner:
         return self.dryrun(app, scheduler, cfg, workspace, parent_run_id)
 
     def _app_of(self, component: str, arguments: Sequence[str] | Mapping[str, Any]) -> AppDef:
+        _check_types(component=(component, str, "text"))
         words, values = ([], arguments) if isinstance(arguments, Mapping) else (arguments, None)
         defaults = self._component_defaults.get(component)
         return components.materialize_appdef(components.get_component(component).fn, words, defaults, values)
@@ -248,15 +252,19 @@ class Runner:
         scheduler = dryrun_info.scheduler
         if scheduler is None:
             raise LauncherError("this dry run names no scheduler", hint="make it with Runner.dryrun")
-        engine = self._scheduler(scheduler)
-        self._prepare_start(engine)
-        return self._handle(scheduler, engine.schedule(dryrun_info.built()))
+        return self._start(scheduler, self._scheduler(scheduler), dryrun_info.built)
 
-    def _prepare_start(self, engine: Any) -> None:
+    def _start(self, scheduler: str, engine: Any, build: Callable[[], AppDryRunInfo[Any]]) -> str:
+        """Submit the request of `build` and return the handle."""
         if self._is_closed:
             raise LauncherError("this Runner is closed: it starts no app", hint="make another: get_runner()")
         if self.on_progress is not None and hasattr(engine, "on_progress"):
             engine.on_progress = self.on_progress
+        app_id: str = engine.schedule(build())
+        if self._is_closed and not self._params["detach"]:  # in another thread, which has not seen the app
+            engine.cancel(app_id)
+            raise LauncherError(f"the Runner was closed while app `{app_id}` started: it is cancelled")
+        return self._handle(scheduler, app_id)
 
     # One app
 
@@ -267,7 +275,8 @@ class Runner:
         not answer: an unknown state is never reported as an end.
         """
         engine, app_id = self._locate(app_handle)
-        return _status(engine.describe(app_id))
+        found = engine.describe(app_id)
+        return None if found is None else found.status()
 
     def wait(
         self, app_handle: str, wait_interval: float = 10, *, timeout_s: float | None = None
@@ -278,8 +287,10 @@ class Runner:
             wait_interval: accepted for compatibility; the scheduler waits for an event, or chooses it.
             timeout_s: after this many seconds the present status is returned, which is not terminal.
         """
+        _check_types(timeout_s=(timeout_s, int | float | None, "a number of seconds"))
         engine, app_id = self._locate(app_handle)
-        return _status(engine.wait(app_id, timeout_s))
+        found = engine.wait(app_id, timeout_s)
+        return None if found is None else found.status()
 
     def cancel(self, app_handle: str) -> None:
         """Stop the app and return when it has stopped. An ended or unknown app is ignored.
@@ -337,6 +348,13 @@ class Runner:
         restart that the app does not have, LogsUnsupported for a restart where the scheduler does not know
         their times, UsageError for an unknown stream, and what `status` does.
         """
+        _check_types(
+            role_name=(role_name, str, "text"),
+            k=(k, int, "an integer"),
+            regex=(regex, str | re.Pattern | None, "text"),
+            since=(since, datetime | None, "a datetime"),
+            until=(until, datetime | None, "a datetime"),
+        )
         if regex is not None:
             _checked(regex)
         engine, app_id = self._locate(app_handle)
@@ -346,14 +364,12 @@ class Runner:
         if restart is None:
             lines = engine.log_iter(app_id, role_name, k, regex, since, until, should_tail, streams=stream)
             return iter(lines)
-        logs, where = engine.logs(app_id), (role_name, k)
-        times = run_between(logs.run_starts([where])[where], restart)
-        if times is None:
-            raise SchedulerError(f"{role_name}/{k} of {app_id} has no output of restart {restart}")
         first, last = (None if moment is None else moment.timestamp() for moment in (since, until))
-        window, follow = within(times, first, last), should_tail and times[1] is None
-        found = logs.records(where, LogPart(stream_name(stream), *window, follow=follow))
-        of_restart = text_lines(record.data for record in until_restart(found))
+        part = LogPart(stream_name(stream), first, last, follow=should_tail)
+        found = engine.logs(app_id).records_of_run((role_name, k), restart, part)
+        if found is None:
+            raise SchedulerError(f"{role_name}/{k} of {app_id} has no output of restart {restart}")
+        of_restart = text_lines(record.data for record in found)
         return of_restart if regex is None else filter_regex(regex, of_restart)
 
     # Schedulers
@@ -388,13 +404,15 @@ class Runner:
 
     def _scheduler(self, name: str) -> Scheduler[Any]:
         """The scheduler of that name, made on first use. Raises UnknownSchedulerException."""
-        if name not in self._schedulers:
-            if name not in self._factories:
-                raise UnknownSchedulerException(name, self._factories)
-            self._schedulers[name] = self._factories[name](self._name, **self._params)
-            if self._queue:
-                self._schedulers[name].in_turn = True
-        return self._schedulers[name]
+        with self._making:
+            made = self._schedulers.get(name)
+            if made is None:
+                if name not in self._factories:
+                    raise UnknownSchedulerException(name, self._factories)
+                made = self._schedulers[name] = self._factories[name](self._name, **self._params)
+                if self._queue:
+                    made.in_turn = True
+            return made
 
     def _locate(self, app_handle: str) -> tuple[Scheduler[Any], str]:
         """Scheduler and app id. The session may be any: apps of a job file have their project's."""
@@ -406,9 +424,19 @@ class Runner:
 
 
 def _options(cfg: Mapping[str, CfgVal] | None) -> dict[str, CfgVal]:
-    if cfg is None or isinstance(cfg, Mapping):
-        return dict(cfg or {})
-    raise LauncherError(f"run options are a dict, got {cfg!r}", hint="Runner.cfg_from_str reads text")
+    if cfg is not None and not isinstance(cfg, Mapping):
+        raise LauncherError(f"run options are a dict, got {cfg!r}", hint="Runner.cfg_from_str reads text")
+    for name in cfg or ():
+        if not isinstance(name, str):
+            raise LauncherError(f"names of run options are text, got {name!r}")
+    return dict(cfg or {})
+
+
+def _check_types(**arguments: tuple[object, Any, str]) -> None:
+    """Raise LauncherError for an argument of another type: name → (value, type, words for the type)."""
+    for name, (value, kind, want) in arguments.items():
+        if not isinstance(value, kind):
+            raise LauncherError(f"{name} is {want}, got {value!r}")
 
 
 def _checked(regex: str) -> None:
@@ -416,27 +444,3 @@ def _checked(regex: str) -> None:
         re.compile(regex)
     except re.error as error:
         raise LauncherError(f"`{regex}` is no regular expression: {error}") from None
-
-
-def _status(found: DescribeAppResponse | None) -> AppStatus | None:
-    if found is None:
-        return None
-    return AppStatus(
-        state=found.state,
-        num_restarts=found.num_restarts,
-        msg=found.msg,
-        structured_error_msg=found.structured_error_msg,
-        ui_url=found.ui_url,
-        roles=found.roles_statuses,
-    )
-
-
-def validate(scheduler: Scheduler[Any], app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-    """Call the scheduler's `_validate` with or without `cfg`: existing schedulers have either form."""
-    hook = scheduler._validate
-    code = getattr(hook, "__code__", None)
-    takes_two = code is not None and code.co_argcount == 3 and not code.co_flags & 0x04
-    if takes_two:  # self, app, scheduler, without *args
-        hook(app, scheduler.backend)  # type: ignore[call-arg]
-    else:
-        hook(app, scheduler.backend, cfg)

@@ -421,3 +421,14 @@ __getattr__, *_ = hand_on(  # names that schedulers import from here: each loads
         "launcher.specs.status": "AppState",
     },
 )
+
+
+def validate(scheduler: Scheduler[Any], app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
+    """Call the scheduler's `_validate` with or without `cfg`: existing schedulers have either form."""
+    hook = scheduler._validate
+    code = getattr(hook, "__code__", None)
+    takes_two = code is not None and code.co_argcount == 3 and not code.co_flags & 0x04
+    if takes_two:  # self, app, scheduler, without *args
+        hook(app, scheduler.backend)  # type: ignore[call-arg]
+    else:
+        hook(app, scheduler.backend, cfg)

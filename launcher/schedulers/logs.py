@@ -37,7 +37,7 @@ def stream_of(name: str) -> Stream:
     if name not in STREAMS:
         from launcher.text import name_hint
 
-        raise UsageError(f"there is no stream `{name}`", hint=name_hint(name, STREAMS))
+        raise UsageError(f"there is no stream `{name}`", hint=name_hint(str(name), STREAMS))
     return Stream(name)
 
 

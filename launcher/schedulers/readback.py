@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 
-from launcher.schedulers.logs import RESTART, LogsUnsupported, tail
+from launcher.schedulers.logs import RESTART, LogPart, LogsUnsupported, tail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from launcher.schedulers.logs import LogBlock, LogPart, LogRecord, Where
+    from launcher.schedulers.logs import LogBlock, LogRecord, Where
     from launcher.schedulers.restarts import Event, Restart, RestartNotes, RestartReader
 
 
@@ -53,6 +53,19 @@ class AppLogs(ABC):
             f"{self.scheduler} cannot tell the output of one restart from that of another",
             hint="select by time, with --since and --until",
         )
+
+    def records_of_run(self, where: Where, restart: int, part: LogPart) -> Iterator[LogRecord] | None:
+        """The records of one run of a replica, the first run being 0; None if it had no such restart.
+
+        Raises LogsUnsupported where the times of restarts are not known.
+        """
+        from launcher.schedulers.restarts import run_between, until_restart, within
+
+        times = run_between(self.run_starts([where])[where], restart)
+        if times is None:
+            return None
+        window, follow = within(times, part.since, part.until), part.follow and times[1] is None
+        return until_restart(self.records(where, LogPart(part.stream, *window, follow=follow)))
 
     def restarts(self) -> Iterator[Restart]:
         """The restarts of the app, each as it comes, until it has ended; none where they are not known."""

@@ -7,7 +7,7 @@ from enum import Enum
 
 from launcher.dataclass import dataclass, field
 from launcher.specs.app import NONE, AppDef, Role
-from launcher.specs.status import AppState, ReplicaStatus, RoleStatus
+from launcher.specs.status import AppState, AppStatus, ReplicaStatus, RoleStatus
 from launcher.state.records import AppRecord, ReplicaRecord
 
 NOT_SET = "<NOT_SET>"
@@ -68,6 +68,17 @@ class DescribeAppResponse:
     started_at: float | None = None
     ended_at: float | None = None
     output: str = ""
+
+    def status(self) -> AppStatus:
+        """The state of the app, and the facts about its outcome."""
+        return AppStatus(
+            state=self.state,
+            num_restarts=self.num_restarts,
+            msg=self.msg,
+            structured_error_msg=self.structured_error_msg,
+            ui_url=self.ui_url,
+            roles=self.roles_statuses,
+        )
 
 
 @dataclass

@@ -159,7 +159,7 @@ def _check_name(path: Path, name: object) -> Iterator[Problem]:
     if not isinstance(name, str):
         yield Problem(path, "wrong-type", f"a name is text, got {name!r}")
     elif not any(c.isascii() and c.isalnum() for c in name):
-        yield Problem(path, "unusable-name", f"a name needs a letter or a digit, got `{name}`")
+        yield Problem(path, "unusable-name", f"a name needs an ASCII letter or a digit, got `{name}`")
     elif "/" in name or not name.isprintable() or name.startswith("."):
         message = f"`{name}` cannot be a name: no slash, no leading dot, no control characters"
         yield Problem(path, "unusable-name", message)

@@ -42,10 +42,13 @@ def _factories() -> Mapping[str, Callable[[], Resource]]:
     def make(entry_point: EntryPoint) -> Resource:
         not_repeatable()
         try:
-            made: Resource = entry_point.load()()
+            made = entry_point.load()()
+            if not isinstance(made, Resource):
+                raise TypeError(f"want a Resource, got {made!r:.200}")
         except (Exception, SystemExit) as error:
+            why = f"{type(error).__name__}: {error}"
             raise UnknownResourceException(
-                f"the resource `{entry_point.name}` cannot be loaded from {entry_point.value}: {error}"
+                f"the resource `{entry_point.name}` cannot be loaded from {entry_point.value}: {why}"
             ) from error
         return made
 

@@ -17,7 +17,7 @@ SHORTEST_LITERAL: Final = 8
 
 # Only whole words are sensitive, so that MAX_TOKENS, TOKENIZERS_PARALLELISM and AUTHOR stay readable.
 _SENSITIVE: Final = (
-    r"(^|_)(secrets?|token|passwords?|passwd|pwd|passphrase|credentials?|auth|apikey)(_|$)"
+    r"(^|_)(secrets?|token|(pg)?passwords?|passwd|pwd|passphrase|credentials?|auth|apikey)(_|$)"
     r"|(api|access|private|secret|encryption|signing|ssh)_?key"
 )
 _FOLDERS = ("PWD", "OLDPWD")

@@ -90,7 +90,7 @@ class AppStatus:
 
     Attributes:
         num_restarts: the restarts of all its replicas together; -1 when unknown.
-        msg: the reason of the outcome, in a short sentence, or "".
+        msg: the reason of the outcome, in a short sentence; NONE, or "", without one.
         structured_error_msg: the JSON text of the replica's error that came first (`error.json`), or NONE.
         ui_url: the address of a page about the app; None without one.
         roles: the replicas, by role in the order of the AppDef.

@@ -46,7 +46,7 @@ class Workspace:
 
         Raises WorkspaceError for anything else.
         """
-        text = workspace.strip()
+        text = workspace.strip() if isinstance(workspace, str) else ""
         if not text:
             raise WorkspaceError("a workspace names at least one folder", hint="`.` is the current one")
         if not (text.startswith("{") or ":" in text):
@@ -60,7 +60,7 @@ class Workspace:
             raise WorkspaceError(f"`{text[:80]}` is no workspace: {error}") from error
         if isinstance(found, str):
             return cls({found: ""})
-        if not isinstance(found, Mapping) or not found:
+        if not isinstance(found, Mapping) or not found or not all(map(_is_scalar, [*found, *found.values()])):
             hint = "want a folder, or {FROM: TO, …} for several"
             raise WorkspaceError(f"`{text[:80]}` is no workspace", hint=hint)
         return cls({str(source): "" if target is None else str(target) for source, target in found.items()})
@@ -78,6 +78,10 @@ class Workspace:
 
     def __bool__(self) -> bool:
         return bool(self.projects)
+
+
+def _is_scalar(value: object) -> bool:
+    return value is None or isinstance(value, str | int | float)
 
 
 def in_order(projects: Mapping[str, str]) -> Workspace:

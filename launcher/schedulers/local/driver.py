@@ -255,13 +255,11 @@ class Preparation:
                     raise SpawnError(f"{folder} already holds the logs of another run")
         self.log_folders.append(folder)
 
-    def _make_folder(self, folder: str) -> "list[str]":
+    def _make_folder(self, folder: str) -> bool:
         try:
-            made = rundir.make_folders(folder)
+            return rundir.make_folders(folder, self.made)
         except OSError as error:
             raise SpawnError(f"cannot make the folder {folder}: {error.strerror}") from error
-        self.made += made
-        return made
 
 
 def _quietly(remove: "Callable[[str], None]", path: str) -> None:

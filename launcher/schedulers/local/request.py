@@ -123,7 +123,14 @@ def check_edits(request: PopenRequest, apps_dir: str) -> None:
             "`app_id` and `app_dir` of a request cannot be edited: `schedule` makes them anew"
         )
     for role, params in request.role_params.items():
-        for k, (param, folder) in enumerate(zip(params, request.role_log_dirs[role], strict=True)):
+        folders = request.role_log_dirs.get(role, [])
+        if len(params) != len(folders):
+            raise SchedulerError(
+                f"role `{role}` of a request has {plural(len(params), 'replica')}"
+                f" and {plural(len(folders), 'log folder')}",
+                hint="make the dry run of an app with this role and `num_replicas`",
+            )
+        for k, (param, folder) in enumerate(zip(params, folders, strict=True)):
             for name, file in FILES.items():
                 written, path = getattr(param, name), os.path.join(folder, file)
                 if written not in (None, path):

@@ -130,14 +130,21 @@ def has_no_logs(app_dir: str) -> bool:
     return os.path.exists(os.path.join(app_dir, LOGS_REMOVED))
 
 
-def make_folders(path: str) -> "list[str]":
-    """Make a folder and its missing parents; returns the made ones, parents first."""
+def make_folders(path: str, made: "list[str]", *, has_parent: bool = False) -> bool:
+    """Make a folder and its missing parents, and add those that were made to `made`, parents first.
+
+    Returns whether the folder itself was made. Raises OSError, with `made` complete.
+    """
     try:
         os.mkdir(path)
-    except FileNotFoundError:
-        return [*make_folders(os.path.dirname(path)), *make_folders(path)]
     except FileExistsError:
-        if os.path.isdir(path):
-            return []
-        raise
-    return [path]
+        if not os.path.isdir(path):
+            raise
+        return False
+    except FileNotFoundError:
+        if has_parent:
+            raise  # /proc is there and takes no folders
+        make_folders(os.path.dirname(path), made)
+        return make_folders(path, made, has_parent=True)
+    made.append(path)
+    return True

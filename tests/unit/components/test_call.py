@@ -264,10 +264,15 @@ def help_of(capsys, function, defaults=None):
 def test_help_shows_every_argument_in_an_order_that_works_and_ends(capsys):
     def f(text: str = "", sizes: dict[str, int] = {}, words: tuple[str, ...] = ()) -> AppDef: ...  # noqa: B006
 
-    shown = help_of(capsys, rest, {"last": "y"}) + help_of(capsys, f)
+    shown = help_of(capsys, rest, {"last": "y", "args": ["a b", "c"]}) + help_of(capsys, f)
     for part in (
         *("run rest --first FIRST [--last LAST] [--x X] [ARGS …]\n", "rest TIP", "--first str (required)"),
-        *("-x, --x int (default: 0)", "--last str (default: y)", "--text str (default: '')"),
+        *(
+            "-x, --x int (default: 0)",
+            "--last str (default: y)",
+            "args str (default: 'a b' c)",
+            "--text str (default: '')",
+        ),
         *("--sizes dict[str, int] (default: empty)", "--words tuple[str, …] (default: empty)"),
     ):
         assert part in shown

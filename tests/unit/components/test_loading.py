@@ -47,6 +47,25 @@ def test_a_component_file_imports_modules_beside_it_while_loaded_and_while_calle
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["c.py", "common.py", "later.py"]
 
 
+def test_a_component_file_is_loaded_and_called_by_several_threads_at_once(tmp_path: Path) -> None:
+    (tmp_path / "common.py").write_text("import time\ntime.sleep(0.02)\nNAME = 'a'\n")
+    (tmp_path / "later.py").write_text("import common, time\ntime.sleep(0.02)\nNAME = common.NAME\n")
+    component(tmp_path, LATE)
+    names, path = [], list(sys.path)
+
+    def one() -> None:
+        names.append(app(get_component("c.py:f", folder=str(tmp_path))).name)
+
+    threads = [threading.Thread(target=one) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert names == ["aa"] * 8
+    assert sys.path == path
+    assert not {"common", "later"} & sys.modules.keys()
+
+
 def test_modules_of_others_below_the_folder_stay_loaded(tmp_path: Path, monkeypatch) -> None:
     site = tmp_path / ".venv" / "site"
     site.mkdir(parents=True)

@@ -86,6 +86,18 @@ def test_a_folder_that_cannot_be_made_is_an_error(app: Driven, tmp_path: Path) -
     assert answer["error"] == f"cannot make the folder {tmp_path}/file/main/0: Not a directory"
 
 
+@pytest.mark.parametrize(
+    ("place", "why"), [("/proc/none", "No such file or directory"), ("made/{long}", "File name too long")]
+)
+def test_a_log_folder_that_cannot_be_made_is_an_error_and_leaves_no_folder(
+    app: Driven, tmp_path: Path, place: str, why: str
+) -> None:
+    folder = tmp_path / place.format(long="x" * 300)
+    answer = app.create(app.role("main", ["true"], log_dir=str(folder)))
+    assert answer["error"] == f"cannot make the folder {folder}/main/0: {why}"
+    assert not (tmp_path / "made").exists()
+
+
 def test_an_app_that_was_started_is_never_started_again(supervise: Supervise) -> None:
     first = supervise("again")
     assert first.run(first.role("main", sh("echo once"))).state == "succeeded"

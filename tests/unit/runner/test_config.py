@@ -88,11 +88,18 @@ def test_an_unknown_prefix_is_refused_with_the_nearest(project: Path) -> None:
     assert error.value.hint == "did you mean `components`?"
 
 
-def test_component_defaults_are_texts_as_on_the_command_line(project: Path) -> None:
-    values = 'debug = true\nmounts = ["a", "b"]\nenv = {A = "b", C = 1}\ncpu = 3\n'
+def test_component_defaults_are_texts_as_on_the_command_line_in_lists_and_mappings_too(project: Path) -> None:
+    values = 'debug = true\nmounts = ["a", "b"]\nenv = {A = "b,c", C = 1}\ncpu = 3\n'
     write(project, f'[components."dist.ddp"]\n{values}')
-    texts = {"debug": "true", "mounts": "a,b", "env": "A=b,C=1", "cpu": "3"}
+    texts = {"debug": "true", "mounts": ["a", "b"], "env": {"A": "b,c", "C": "1"}, "cpu": "3"}
     assert config.component_defaults() == {"dist.ddp": texts}
+
+
+def test_defaults_of_a_component_reach_it_word_by_word_and_value_by_value(project: Path) -> None:
+    write(project, '[components."utils.sh"]\nargs = ["echo", "a b"]\nenv = {A = "x,B=y", C = "1=2"}\n')
+    with get_runner(component_defaults=config.component_defaults()) as runner:
+        (role,) = runner.dryrun_component("utils.sh", [], "local_cwd")._app.roles
+    assert (role.args, role.env) == (["-c", "echo 'a b'"], {"A": "x,B=y", "C": "1=2"})
 
 
 LOCAL, ECHO = "[schedulers.local_cwd]", "utils.echo"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.errors import SchedulerError
 from launcher.jobfile import load_job
 from launcher.runner import Runner, get_runner
 from launcher.schedulers import record
@@ -62,6 +63,19 @@ def test_a_job_of_a_file_is_dry_run_and_run(tmp_path: Path):
         elsewhere = runner.dryrun_launch(in_folder, "local_dir")
         assert elsewhere.scheduler == "local_dir"
         assert elsewhere.cfg["grace_s"] != 7
+
+
+@pytest.mark.parametrize("wrong", ["role", "replicas"])
+def test_a_request_with_replicas_that_have_no_log_folder_is_refused_and_leaves_nothing(wrong, launcher_home):
+    with get_runner() as runner:
+        info = runner.dryrun(app("true"), "local_cwd")
+        if wrong == "role":
+            info.request.role_params["other"] = info.request.role_params["main"]
+        else:
+            info.request.role_params["main"] *= 2
+        with pytest.raises(SchedulerError, match=r"`(other|main)` of a request has .* log folder"):
+            runner.schedule(info)
+        assert runner.list("local_cwd") == []
 
 
 def test_a_subclass_of_str_is_used_as_text():

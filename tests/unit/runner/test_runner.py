@@ -1,6 +1,8 @@
 """The Runner: what it hands to a scheduler, and what it makes of the answers."""
 
 import copy
+import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -55,6 +57,24 @@ def test_schedulers_are_made_on_first_use_and_once(runner: Runner, engines: list
     assert [engine.session_name for engine in engines] == ["session"]
 
 
+def test_threads_that_share_a_runner_share_its_schedulers():
+    made = []
+
+    def slow(session_name: str, **params: object) -> MemoryScheduler:
+        time.sleep(0.05)
+        made.append(MemoryScheduler(session_name, **params))
+        return made[-1]
+
+    with Runner("session", {"memory": slow}) as runner:
+        threads = [threading.Thread(target=runner.run, args=(app(), "memory")) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(made) == 1
+    assert len(made[0].apps) == 8
+
+
 def test_factories_get_the_parameters_and_whether_to_detach():
     for detach in (False, True):
         params = {"cache_size": 5, "detach": detach}
@@ -103,6 +123,23 @@ def test_a_closed_runner_starts_no_app_and_still_answers(runner: Runner, start: 
     with pytest.raises(LauncherError, match="this Runner is closed"):
         start(runner, info)
     assert runner.list("memory") == []
+
+
+@pytest.mark.parametrize("detach", [False, True])
+def test_an_app_that_starts_while_the_runner_is_closed_runs_on_only_when_detached(detach: bool):
+    class Closing(MemoryScheduler):
+        def schedule(self, dryrun_info: AppDryRunInfo[AppDef]) -> str:
+            runner.close()  # as another thread does it
+            return super().schedule(dryrun_info)
+
+    made = Closing("session")
+    runner = Runner("session", {"memory": lambda *_, **__: made}, detach=detach)
+    if detach:
+        assert runner.run(app(), "memory") == "memory://session/demo-0"
+    else:
+        with pytest.raises(LauncherError, match="the Runner was closed while app `demo-0` started"):
+            runner.run(app(), "memory")
+    assert made.cancelled == ([] if detach else ["demo-0"])
 
 
 def test_closing_goes_on_where_one_scheduler_fails(runner: Runner, engines: list[MemoryScheduler]):
@@ -181,6 +218,12 @@ def test_an_app_that_cannot_run_is_refused(runner: Runner, wrong: dict[str, obje
     assert isinstance(invalid.value, ValueError), "as users of TorchX catch it"
 
 
+@pytest.mark.parametrize("name", ["a/b", "..", " a", "a\n", 3])
+def test_a_session_that_no_handle_can_name_is_refused(name):
+    with pytest.raises(LauncherError):
+        get_runner(name)
+
+
 def test_values_that_are_no_app_or_no_options_are_refused(runner: Runner):
     with pytest.raises(InvalidAppException, match="AppDef"):
         runner.dryrun("demo", "memory")
@@ -189,6 +232,8 @@ def test_values_that_are_no_app_or_no_options_are_refused(runner: Runner):
             runner.dryrun(AppDef("demo", roles), "memory")
     with pytest.raises(LauncherError, match="dict"):
         runner.dryrun(app(), "memory", "queue=long")
+    with pytest.raises(LauncherError, match="names of run options are text, got 1"):
+        runner.dryrun(app(), "memory", {1: "long"})
 
 
 def test_every_problem_of_an_app_is_named_at_once(runner: Runner):
@@ -212,6 +257,10 @@ def test_arguments_of_another_type_are_refused_in_words(runner: Runner):
         runner.schedule(AppDryRunInfo(app(), repr))
     with pytest.raises(UsageError, match="there is no scheduler `None`"):
         runner.dryrun(app(), None)  # type: ignore[arg-type]
+    with pytest.raises(LauncherError, match="component is text, got None"):
+        runner.run_component(None, [], "memory")  # type: ignore[arg-type]
+    with pytest.raises(LauncherError, match="timeout_s is a number of seconds, got '5'"):
+        runner.wait("memory://session/demo-0", timeout_s="5")  # type: ignore[arg-type]
 
 
 # One app
@@ -294,6 +343,26 @@ def test_wrong_arguments_of_log_lines_are_refused_at_the_call(runner: Runner):
         runner.log_lines(handle, "main", streams="stder")
     with pytest.raises(LauncherError, match="regular expression"):
         runner.log_lines(handle, "main", regex="(")
+    with pytest.raises(UsageError, match="there is no stream `1`"):
+        runner.log_lines(handle, "main", streams=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "want"),
+    [
+        ("role_name", None, "text"),
+        ("k", "0", "an integer"),
+        ("k", 1.0, "an integer"),
+        ("regex", b"x", "text"),
+        ("since", 60, "a datetime"),
+        ("until", "now", "a datetime"),
+    ],
+)
+def test_log_lines_refuses_arguments_of_another_type_at_the_call(runner, name: str, value: object, want: str):
+    handle = runner.run(app(), "memory")
+    with pytest.raises(LauncherError) as refused:
+        runner.log_lines(handle, **{"role_name": "main", name: value})
+    assert str(refused.value) == f"{name} is {want}, got {value!r}"
 
 
 # Lists and options

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from launcher.errors import SchedulerError
-from launcher.runner.runner import validate
 from launcher.schedulers import DescribeAppResponse, ListAppResponse, Scheduler, Stream, api, logs
+from launcher.schedulers.api import validate
 from launcher.schedulers.readback import AppLogs
 from launcher.specs import AppDef, AppDryRunInfo, AppState, Resource, Role, runopts
 

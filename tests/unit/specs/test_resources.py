@@ -26,12 +26,16 @@ def plugins(tmp_path, monkeypatch):
         "from launcher.specs import Resource\n"
         "def big():\n    return Resource(128, 16, 4096)\n"
         "def mine():\n    return Resource(3, 0, 5)\n"
+        "def plain():\n    return {'cpu': 1}\n"
+        "def fails():\n    return {}['cpu']\n"
     )
     points = {
         "big": "shelf:big",
         "gpu.small": "shelf:mine",
         "gone": "shelf:gone",
         "nowhere": "no_such_shelf:x",
+        "plain": "shelf:plain",
+        "fails": "shelf:fails",
     }
     distribution(tmp_path, "shelf", "launcher.named_resources", points)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -128,11 +132,21 @@ def test_plugins_add_names_and_win_over_built_in_ones():
 
 
 @pytest.mark.usefixtures("plugins")
-@pytest.mark.parametrize("name", ["gone", "nowhere"])
-def test_a_broken_plugin_is_reported_when_it_is_used(name):
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("gone", "AttributeError: module 'shelf' has no attribute 'gone'"),
+        ("nowhere", "ModuleNotFoundError: No module named 'no_such_shelf'"),
+        ("plain", "TypeError: want a Resource, got {'cpu': 1}"),
+        ("fails", "KeyError: 'cpu'"),
+    ],
+)
+def test_a_broken_plugin_is_reported_when_it_is_used(name: str, why: str) -> None:
     assert name in named_resources
-    with pytest.raises(LauncherError, match=f"the resource `{name}` cannot be loaded from"):
+    with pytest.raises(LauncherError) as caught:
         named_resources[name]
+    assert str(caught.value).startswith(f"the resource `{name}` cannot be loaded from ")
+    assert str(caught.value).endswith(f": {why}")
 
 
 def test_the_parts_of_a_resource_have_defaults_may_be_zero_and_give_way_to_a_named_resource():

@@ -50,7 +50,7 @@ def test_a_workspace_is_read_from_text(text: str, projects: dict[str, str]) -> N
     assert Workspace.from_str(text).projects == projects
 
 
-@pytest.mark.parametrize("text", ["", "  ", "{a: [", "{}"])
+@pytest.mark.parametrize("text", ["", "  ", "{a: [", "{}", "{a: [b]}", "{a: {b: c}}", "? [a]\n: b", None, 3])
 def test_text_that_is_no_workspace_is_refused(text: str) -> None:
     with pytest.raises(WorkspaceError):
         Workspace.from_str(text)
