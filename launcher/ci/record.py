@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _MARK: Final = re.compile(r"<!-- launcher plan: ([a-z0-9-]+)(?:\.([a-z0-9-]+))? -->")
 _APPLIED: Final = "<!-- launcher applied -->"
+_APPLIED_LINE: Final = re.compile(rf"^{_APPLIED}\s*$", re.MULTILINE)
+"""Only a line of its own: the lines of a plan may contain the same text behind other characters."""
 
 AppliedJobs = Mapping[str, Sequence[Mapping[str, Any]]]
 """Pull request → its jobs that an apply has started: `job`, `attempt`, `app_id` and `handle` of each."""
@@ -187,8 +189,8 @@ def publish_plans(
         for comment in comments:  # two runs at once may have left two
             if not comment.body.startswith(mark_of(scope)):
                 continue
-            _, is_applied, words = comment.body.partition(_APPLIED)
-            body = _with_applied(plan.text, words.strip()) if is_applied else plan.text
+            _, *words = _APPLIED_LINE.split(comment.body)
+            body = _with_applied(plan.text, words[-1].strip()) if words else plan.text
             if comment.body.strip() == body.strip() or forge.edit_comment(number, comment.id, body):
                 is_there = True
         if plan.is_news and not is_there:
@@ -255,7 +257,7 @@ def applied_words(number: str, plan: Plan, outcomes: Sequence[Outcome], merged: 
 
 
 def _with_applied(body: str, words: str) -> str:
-    return f"{body.partition(_APPLIED)[0].rstrip()}\n\n{_APPLIED}\n{words}\n"
+    return f"{_APPLIED_LINE.split(body)[0].rstrip()}\n\n{_APPLIED}\n{words}\n"
 
 
 def mark_of(scope: ApprovalScope) -> str:
