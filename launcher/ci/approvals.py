@@ -36,6 +36,7 @@ from launcher.specs.launch import JobKey, Launch
 from launcher.text import unlinked
 
 if TYPE_CHECKING:
+    from launcher.git import Repository
     from launcher.plan.effects import Approval
 
 
@@ -201,7 +202,6 @@ class CommitHistory:
 
     Args:
         has_jobs: whether the job files of a commit declare jobs of a project and target.
-        advice: for a clone that lacks the commits before these.
     """
 
     def __init__(
@@ -211,11 +211,9 @@ class CommitHistory:
         branch: str,
         has_jobs: Callable[[str, ApprovalScope], bool],
         sleep: Callable[[float], None] = time.sleep,
-        *,
-        advice: str = "",
     ) -> None:
         self._forge, self._commits, self._branch, self._sleep = forge, commits, branch, sleep
-        self._has_jobs, self._advice = has_jobs, advice
+        self._has_jobs = has_jobs
         self._pulls: dict[str, Pull | None] = {}
         self._checks: dict[str, list[CheckRun]] = {}
 
@@ -283,11 +281,10 @@ class CommitHistory:
         )
         if without_jobs < len(for_others):
             return self._commits[: for_others[without_jobs]]
-        why = "either none ever was, or the history was rewritten"
         raise StaleError(
             f"no commit of the last {len(self._commits)} was applied for {scope}: "
-            f"{'this clone lacks those before' if self._advice else why}",
-            hint=self._advice or f"review the plan, then {self._forge.words.by_hand}",
+            "either none ever was, or the history was rewritten",
+            hint=f"review the plan, then {self._forge.words.by_hand}",
         )
 
     def _check_runs(self, sha: str) -> list[CheckRun]:
@@ -312,6 +309,25 @@ class CommitHistory:
             return None
         pull = self._forge.pull(named)
         return pull if pull is not None and pull.merged and pull.merge_commit_sha == sha else None
+
+
+def check_is_not_overtaken(plan: Plan, tree: Repository) -> None:
+    """Raise StaleError for an effect on a job that a later merge has started: this commit would undo it.
+
+    The clone may lack later commits, and one may have been applied since this run began. A start from a
+    commit that is missing after a rewrite of the history is older than the commit checked out.
+    """
+    committed_at = tree.committed_at()
+    for step in plan.steps:
+        latest = step.latest if step.has_effects else None
+        if latest is None or not latest.pull_request or latest.created_at < committed_at:
+            continue
+        commit = latest.commit.partition("-")[0]
+        if commit and not tree.contains(commit):
+            raise StaleError(
+                f"{step.key.job}@{latest.number} was started from {commit[:7]}, a later commit",
+                hint="run the newest commit; to go back to this one, revert what came after it",
+            )
 
 
 def remote_engines(launches: Sequence[Launch]) -> dict[JobKey, str]:

@@ -23,6 +23,7 @@ from launcher.ci.approvals import (
     CommitHistory,
     Forge,
     Merged,
+    check_is_not_overtaken,
     effect_checks,
     explained,
     part_of,
@@ -285,12 +286,21 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
 
 
 def _history(args: Any, run: StepRun, targets: Iterable[str]) -> CommitHistory:
-    """Return the history of the branch. Raises StaleError if a later commit was applied for a target."""
-    tree, branch = work_tree(), run.runner.default_branch
-    commits, has_jobs = tree.first_parents(), partial(_has_jobs, args)
-    advice = tree.why_missing("") if tree.is_shallow() else ""
-    history = CommitHistory(run.forge, commits, branch, has_jobs, advice=advice)
-    later = tree.later_commits(f"refs/remotes/origin/{branch}")
+    """Return the history of the branch.
+
+    Raises StaleError for another branch, or if a later commit was applied for a target. A shallow clone does
+    not show that.
+    """
+    tree, branch, sha = work_tree(), run.runner.default_branch, run.runner.sha
+    if tree.is_shallow():
+        why = "this clone is shallow, so that commits before and after this one are missing"
+        raise StaleError(why, hint=tree.why_missing(""))
+    pushed = f"refs/remotes/origin/{branch}"
+    if tree.merge_base(pushed) != sha:
+        hint = f"run it for a push to {branch}, in a clone with all branches"
+        raise StaleError(f"{sha[:7]} is no commit of {branch}, or is not checked out", hint=hint)
+    history = CommitHistory(run.forge, tree.first_parents(), branch, partial(_has_jobs, args))
+    later = tree.later_commits(pushed)
     for target in targets:
         history.check_is_newest(later, target)
     return history
@@ -337,6 +347,8 @@ def _carry_out(
     def approve(plan: Plan) -> None:
         plans[:] = [plan]
         run.show(plan_text(plan).rstrip("\n"))
+        if merged.commits:  # a user who approves by hand has seen the plan
+            check_is_not_overtaken(plan, work_tree())
 
     with Watch(run.console, format="text", wait=False, logs=False) as watch:
         result = apply_launches(

@@ -127,8 +127,13 @@ class Repository:
     def _clone(self, commit: str) -> Path:
         self._runs += 1
         clone = self._folder / f"run-{self._runs}"
-        depth = [f"--depth={self.depth}"] if self.depth else []
-        git(self._folder, "clone", "-q", *depth, f"file://{self.remote}", str(clone))
+        if self.depth:  # as actions/checkout does with `fetch-depth`
+            git(self._folder, "init", "-q", str(clone))
+            git(clone, "remote", "add", "origin", f"file://{self.remote}")
+            branch = f"+{commit}:refs/remotes/origin/main"
+            git(clone, "fetch", "-q", f"--depth={self.depth}", "origin", branch)
+        else:
+            git(self._folder, "clone", "-q", str(self.remote), str(clone))
         git(clone, "checkout", "-q", "--detach", commit)
         for name, value in (("user.name", "ann"), ("user.email", "ann@example.com")):
             git(clone, "config", name, value)
