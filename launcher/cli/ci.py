@@ -165,6 +165,9 @@ def plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
 
 def _plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     runner, tree = run.runner, work_tree()
+    if runner.event not in ("pull_request", "merge_group"):  # effects on a commit of main would approve it
+        words = f"`launcher ci plan` is for pull requests and merge queues, and not for `{runner.event}`"
+        raise LauncherError(words, hint="for other events, run `launcher plan`")
     # The commit of the target that the checkout contains: a job of GitLab may have merged a newer one.
     merged = tree.merge_base(f"refs/remotes/origin/{runner.base_ref}") if runner.provider == "gitlab" else ""
     base_sha = merged or runner.base_sha

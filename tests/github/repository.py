@@ -72,7 +72,7 @@ class Repository:
             into: another branch that it goes into.
         """
         head = at or git(self.work, "rev-parse", f"change-{number}")
-        clone = self._clone(head)
+        clone = self.clone(head)
         base = git(clone, "rev-parse", f"origin/{into}")
         git(clone, "merge", "-q", "--no-edit", base)
         pull = {
@@ -80,12 +80,12 @@ class Repository:
             "head": {"sha": head, "repo": self.github.pulls[number]["head"]["repo"]},
             "base": {"sha": base, "ref": into},
         }
-        return self._run(clone, "pull_request", {"pull_request": pull}, ["plan", *args], code)
+        return self.run(clone, "pull_request", {"pull_request": pull}, ["plan", *args], code)
 
     def apply(self, *args: str, at: str = "main", event: str = "push", code: int | None = 0) -> str:
         """Run `ci apply` on a commit of main."""
         commit = git(self.work, "rev-parse", at)
-        return self._run(self._clone(commit), event, {}, ["apply", *args], code)
+        return self.run(self.clone(commit), event, {}, ["apply", *args], code)
 
     def propose(self, number: int, files: dict[str, str | None]) -> str:
         """Open a pull request, or push to it again, and plan it; returns what the plan printed."""
@@ -100,8 +100,8 @@ class Repository:
 
     def doctor(self, *args: str, code: int | None = None) -> str:
         """Run `ci doctor` on main; return its standard output."""
-        clone = self._clone(git(self.work, "rev-parse", "main"))
-        shown = self._run(clone, "push", {}, ["doctor", *args], code)
+        clone = self.clone(git(self.work, "rev-parse", "main"))
+        shown = self.run(clone, "push", {}, ["doctor", *args], code)
         assert self.printed, shown
         return self.printed
 
@@ -109,7 +109,7 @@ class Repository:
         """Run `ci report` as on a schedule."""
         commit = git(self.work, "rev-parse", "main")
         payload = {"repository": {"default_branch": "main", "private": private}}
-        return self._run(self._clone(commit), "schedule", payload, ["report", *args], 0)
+        return self.run(self.clone(commit), "schedule", payload, ["report", *args], 0)
 
     def _commit(self, branch: str, files: dict[str, str | None], message: str) -> str:
         for name, text in files.items():
@@ -124,7 +124,8 @@ class Repository:
         git(self.work, "push", "-q", "origin", branch)
         return git(self.work, "rev-parse", "HEAD")
 
-    def _clone(self, commit: str) -> Path:
+    def clone(self, commit: str) -> Path:
+        """Check a commit out in a new clone, as for a run."""
         self._runs += 1
         clone = self._folder / f"run-{self._runs}"
         if self.depth:  # as actions/checkout does with `fetch-depth`
@@ -139,9 +140,10 @@ class Repository:
             git(clone, "config", name, value)
         return clone
 
-    def _run(
+    def run(
         self, clone: Path, event: str, payload: dict[str, object], argv: list[str], code: int | None
     ) -> str:
+        """Run a step of `launcher ci` in a clone; returns what it printed."""
         event_file = self._folder / f"event-{self._runs}.json"
         event_file.write_text(json.dumps({"repository": {"default_branch": "main"}, **payload}))
         env = {

@@ -1,5 +1,8 @@
-"""Pull requests whose texts try to control their comment."""
+"""Pull requests that try to control their comment, or to approve themselves."""
 
+import pytest
+
+from tests.github.repository import git
 from tests.scenarios.ci.test_stories import job, repo
 
 __all__ = ["repo"]
@@ -23,3 +26,15 @@ def test_a_text_like_the_mark_of_applied_jobs_hides_no_part_of_a_later_plan(repo
     (comment,) = github.bodies(1)
     assert comment.endswith(f"\n{MARK}\napplied at {commit[:7]}: started train and zebra\n")
     assert "zebra" in comment
+
+
+@pytest.mark.parametrize("event", ["pull_request_target", "push", "workflow_dispatch", "issue_comment"])
+def test_a_plan_for_another_event_approves_nothing(repo, github, event):
+    """Effects on a commit of main would be those of a merge queue."""
+    head = repo.pull_request(1, {"train.launcher.yaml": job("train")})
+    clone = repo.clone(git(repo.work, "rev-parse", "main"))
+    git(clone, "checkout", "-q", head, "--", ".")
+    before = len(github.requests)
+    shown = repo.run(clone, event, {"pull_request": {"number": 1}}, ["plan"], 1)
+    assert f"`launcher ci plan` is for pull requests and merge queues, and not for `{event}`" in shown
+    assert github.requests[before:] == []
