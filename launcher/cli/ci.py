@@ -168,8 +168,8 @@ def _plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     if runner.event not in ("pull_request", "merge_group"):  # effects on a commit of main would approve it
         words = f"`launcher ci plan` is for pull requests and merge queues, and not for `{runner.event}`"
         raise LauncherError(words, hint="for other events, run `launcher plan`")
-    # The commit of the target that the checkout contains: a job of GitLab may have merged a newer one.
-    merged = tree.merge_base(f"refs/remotes/origin/{runner.base_ref}") if runner.provider == "gitlab" else ""
+    # The commit of the target that the checkout contains: the event may name an older one.
+    merged = tree.merge_base(f"refs/remotes/origin/{runner.base_ref}") if runner.pull_request else ""
     base_sha = merged or runner.base_sha
     args.no_components = args.no_components or not _allows_components(tree, base_sha)
     launches, choices = compiled_launches(args, run)

@@ -64,12 +64,21 @@ class Repository:
         self.github.merge_pull(number, commit)
         return commit
 
-    def plan(self, number: int, *args: str, at: str = "", into: str = "main", code: int | None = 0) -> str:
+    def plan(
+        self,
+        number: int,
+        *args: str,
+        at: str = "",
+        into: str = "main",
+        opened_on: str = "",
+        code: int | None = 0,
+    ) -> str:
         """Run `ci plan` as on a pull request: in a checkout of its merge with main.
 
         Args:
             at: an earlier head of it, whose run is repeated.
             into: another branch that it goes into.
+            opened_on: an earlier commit of that branch, which the event still names.
         """
         head = at or git(self.work, "rev-parse", f"change-{number}")
         clone = self.clone(head)
@@ -78,7 +87,7 @@ class Repository:
         pull = {
             "number": number,
             "head": {"sha": head, "repo": self.github.pulls[number]["head"]["repo"]},
-            "base": {"sha": base, "ref": into},
+            "base": {"sha": opened_on or base, "ref": into},
         }
         return self.run(clone, "pull_request", {"pull_request": pull}, ["plan", *args], code)
 

@@ -116,6 +116,8 @@ def test_a_direct_push_adds_no_approval_and_blocks_nothing(repo, github, scenari
     rows = {line.split("|")[2].strip(): line for line in comment.splitlines() if line.startswith("| `+`")}
     assert "from this pull request" in rows["one"]
     assert "already pending on main" in rows["old"]
+    repo.plan(1, opened_on=git(repo.work, "rev-parse", "main~1"))
+    assert github.bodies(1) == [comment]
     repo.push({"pushed.launcher.yaml": job("pushed")})
     repo.merge(1)
     shown = repo.apply(code=4)
