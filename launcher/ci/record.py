@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from launcher.ci.approvals import ApprovalScope, Forge, Merged, applied_scope, names, packed, plain, unpacked
-from launcher.ci.forge import MOST_CHARACTERS, Check, CheckRun
+from launcher.ci.forge import MOST_CHARACTERS, Check, CheckRun, ForgeComment, ForgeError
 from launcher.ci.runner import CiRunner
 from launcher.dataclass import replace
 from launcher.plan.model import Plan
@@ -220,11 +220,30 @@ def remark_on(into: str, applied: str) -> str:
     )
 
 
-def publish_applied(forge: Forge, number: int, scope: ApprovalScope, words: str) -> None:
-    """Write below the plan of a project and target which parts of the plan were applied."""
-    for comment in forge.comments(number):
-        if comment.body.startswith(mark_of(scope)):
-            forge.edit_comment(number, comment.id, _with_applied(comment.body, words))
+class AppliedComments:
+    """Writes below the plans in comments which parts of them were applied. Reads the comments once.
+
+    A comment that cannot be written is a warning: the check run of the apply has the same.
+    """
+
+    def __init__(self, forge: Forge, warn: Callable[[str], object]) -> None:
+        self._forge, self._warn = forge, warn
+        self._comments: dict[str, list[ForgeComment]] = {}
+        self._has_given_up = False
+
+    def write(self, number: str, scope: ApprovalScope, words: str) -> None:
+        """Write the words below the plan of a project and target, in the comment of a pull request."""
+        if self._has_given_up:
+            return
+        try:
+            if number not in self._comments:
+                self._comments[number] = self._forge.comments(int(number))
+            for comment in self._comments[number]:
+                if comment.body.startswith(mark_of(scope)):
+                    self._forge.edit_comment(int(number), comment.id, _with_applied(comment.body, words))
+        except ForgeError as error:
+            self._has_given_up = error.is_forbidden or not 400 <= error.status < 500
+            self._warn(f"{error}: {self._forge.words.sign}{number} does not show what was applied")
 
 
 def applied_words(number: str, plan: Plan, outcomes: Sequence[Outcome], merged: Merged, short: str) -> str:

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from json import dumps as to_json, loads
 from time import time
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 import tomli
@@ -36,10 +36,10 @@ from launcher.ci.forge import ForgeError
 from launcher.ci.github import GitHub
 from launcher.ci.gitlab import GitLab
 from launcher.ci.record import (
+    AppliedComments,
     PlanComment,
     applied_check,
     applied_words,
-    publish_applied,
     publish_plans,
     remark_on,
     without_output,
@@ -94,12 +94,12 @@ Exit codes of apply: 0 done, 1 a job could not be started, 3 the plan exceeds
 its budget, 4 a job is held for want of an approval, 6 an invalid job file."""
 
 
-class StepRun(NamedTuple):
+class StepRun:
     """One run of a step: its runner, the server of its repository, and the console that it writes to."""
 
-    runner: CiRunner
-    forge: Forge
-    console: Console
+    def __init__(self, runner: CiRunner, forge: Forge, console: Console) -> None:
+        self.runner, self.forge, self.console = runner, forge, console
+        self.comments = AppliedComments(forge, self.warn)
 
     def show(self, text: str) -> None:
         """Print text that may come from job files: GitHub would take some lines for commands."""
@@ -273,10 +273,9 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
             run.console.error(error)
             refused.append((str(scope), error))
             code = max(code, error.exit_code)
-            with suppress(ForgeError):  # a server that refuses this has most likely refused the apply
-                for number in merged.pulls:
-                    failure = f"the apply at {run.runner.sha[:7]} failed. {run.says_why}"
-                    publish_applied(run.forge, int(number), scope, failure)
+            for number in merged.pulls:
+                failure = f"the apply at {run.runner.sha[:7]} failed. {run.says_why}"
+                run.comments.write(number, scope, failure)
     if code == StaleError.exit_code:
         # The unapproved effects of all projects, with the digest that approves them manually.
         plan = make_plan(launches, choices=choices)
@@ -367,10 +366,9 @@ def _carry_out(
     check = applied_check(scope, plan, result.outcomes, merged, run_url=run.runner.run_url)
     with run.degraded("later applies begin before this commit"):
         run.forge.add_check(check, sha=run.runner.sha)
-    with run.degraded(f"the {run.forge.words.request}s do not show what was applied"):
-        for number in merged.pulls:
-            words = applied_words(number, plan, result.outcomes, merged, run.runner.sha[:7])
-            publish_applied(run.forge, int(number), scope, words)
+    for number in merged.pulls:
+        words = applied_words(number, plan, result.outcomes, merged, run.runner.sha[:7])
+        run.comments.write(number, scope, words)
     for number in merged.unreviewed:
         run.warn(f"`launcher ci plan` has left no plan on the last commit of {run.forge.words.sign}{number}")
     for refusal in plan.unapproved:
