@@ -30,6 +30,7 @@ from launcher.errors import LauncherError, StaleError
 from launcher.inventory.verify import Chain
 from launcher.plan.approved import approval_faults, approval_json, to_approval
 from launcher.plan.model import Plan
+from launcher.schedulers.api import Scheduler
 from launcher.schedulers.registry import get_scheduler
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.launch import JobKey, Launch
@@ -330,29 +331,25 @@ def check_is_not_overtaken(plan: Plan, tree: Repository) -> None:
             )
 
 
-def remote_engines(launches: Sequence[Launch]) -> dict[JobKey, str]:
-    """Return job → address of its engine, for engines of other machines whose apps this machine holds."""
+def withheld(launches: Sequence[Launch]) -> dict[JobKey, str]:
+    """Return the jobs that a runner which is discarded after its run must not start, each with the reason."""
     asked = {name: get_scheduler(name, "") for name in dict.fromkeys(each.scheduler for each in launches)}
-    return {
-        each.key: found.remote_engine()
-        for each in launches
-        if isinstance(found := asked[each.scheduler], StagedScheduler) and found.is_held_here(each.cfg)
-    }
+    reasons = ((each.key, _why_withheld(each, asked[each.scheduler])) for each in launches)
+    return {key: why for key, why in reasons if why}
 
 
-def withheld(launches: Iterable[Launch], remote: Mapping[JobKey, str]) -> dict[JobKey, str]:
-    """Return the jobs that a temporary runner must not start, each with the reason.
-
-    Args:
-        remote: job → address of its engine on another machine, if a process of the runner watches its apps,
-            which ends with the runner.
-    """
-    return {
-        launch.key: f"its watcher would end with this run, apart from {remote[launch.key]}; "
+def _why_withheld(launch: Launch, scheduler: Scheduler[Any]) -> str:
+    """Return what of a job would end with the runner: its processes, or the watcher of a remote engine."""
+    if any(scheduler.checkout_folder(role.image, launch.cfg) is not None for role in launch.app.roles):
+        return "its processes would end with this run; use a self-hosted runner, or an engine over ssh"
+    if not isinstance(scheduler, StagedScheduler) or not scheduler.is_held_here(launch.cfg):
+        return ""
+    if not _needs_watcher(launch) or not (address := scheduler.remote_engine()):
+        return ""
+    return (
+        f"its watcher would end with this run, apart from {address}; "
         "set its run option `watcher: engine`, or use a self-hosted runner, or Slurm"
-        for launch in launches
-        if remote.get(launch.key) and _needs_watcher(launch)
-    }
+    )
 
 
 def without(merged: Merged, keys: Collection[JobKey]) -> list[Approval]:

@@ -27,7 +27,6 @@ from launcher.ci.approvals import (
     effect_checks,
     explained,
     part_of,
-    remote_engines,
     scopes_of,
     withheld,
     without,
@@ -344,7 +343,7 @@ def _carry_out(
 ) -> int:
     """Apply the jobs of one project, add their outcomes to `outcomes`, and record both on the server."""
     plans: list[Plan] = []
-    kept = withheld(launches, remote_engines(launches)) if run.runner.is_hosted else {}
+    kept = withheld(launches) if run.runner.is_hosted else {}
 
     def approve(plan: Plan) -> None:
         plans[:] = [plan]

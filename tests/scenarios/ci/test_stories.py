@@ -127,6 +127,15 @@ def test_a_direct_push_adds_no_approval_and_blocks_nothing(repo, github, scenari
     assert ran(scenario)["pushed"] == ["2"]
 
 
+def test_a_runner_that_is_discarded_starts_no_process_of_its_own(repo, github, scenario, monkeypatch):
+    monkeypatch.setenv("RUNNER_ENVIRONMENT", "github-hosted")
+    repo.propose(1, {"train.launcher.yaml": job("train")})
+    repo.merge(1)
+    assert "train: its processes would end with this run" in repo.apply(code=4)
+    assert ran(scenario) == {"base": [""]}
+    assert "held train (its processes would end" in github.bodies(1)[0]
+
+
 @pytest.mark.slow
 def test_a_token_that_may_not_write_degrades_with_the_name_of_the_permission(repo, github):
     github.faults.forbidden = ["POST /check-runs", "POST /issues"]

@@ -172,11 +172,13 @@ def test_a_refusal_names_the_approved_digest_and_the_present_one() -> None:
     [{"needs": (Need("eval"),)}, {"timeout_s": 60}, {}],
     ids=["needs", "time limit", "nothing to watch"],
 )
-def test_a_temporary_runner_withholds_jobs_that_need_a_watcher_for_a_remote_engine(fields):
-    made = job("train", scheduler="boxes", **fields)
-    found = withheld([made], {made.key: "ssh://gpu1"})
+def test_a_temporary_runner_withholds_jobs_that_need_a_watcher_for_a_remote_engine(fields, monkeypatch):
+    made = job("train", scheduler="local_docker", **fields)
+    monkeypatch.setenv("DOCKER_HOST", "unix:///var/run/docker.sock")
+    assert withheld([made]) == {}
+    monkeypatch.setenv("DOCKER_HOST", "ssh://gpu1")
+    found = withheld([made])
     assert list(found) == ([made.key] if fields else [])
-    assert withheld([made], {}) == {}
     approval = Approval(id="p1", starts={start_of(made): 0})
     (left,) = without(Merged(approvals=(approval,), pulls={}), found)
     assert len(left.starts) == (0 if fields else 1)
