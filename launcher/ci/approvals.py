@@ -109,10 +109,11 @@ def effect_checks(plan: Plan, scope: ApprovalScope, pull_request: str) -> list[C
     ]
 
 
-def approval_in(checks: Iterable[CheckRun], scope: ApprovalScope) -> Approval | None:
+def approval_in(checks: Iterable[CheckRun], scope: ApprovalScope, plan_id: str = "") -> Approval | None:
     """Return the approval that the check runs of a commit hold; None where it is missing or incomplete.
 
-    Only the newest list of effects counts. Raises LauncherError for one that cannot be read.
+    The list of effects of the plan with this id counts, else the newest. Raises LauncherError for one that
+    cannot be read.
     """
     found: dict[str, dict[tuple[int, int], CheckRun]] = {}
     newest: tuple[int, str] = (0, "")
@@ -124,7 +125,7 @@ def approval_in(checks: Iterable[CheckRun], scope: ApprovalScope) -> Approval | 
             continue
         found.setdefault(check.external_id, {}).setdefault((int(named[1]), int(named[2])), check)
         newest = max(newest, (check.id, check.external_id))
-    parts = found.get(newest[1], {})
+    parts = found.get(plan_id) or found.get(newest[1], {})
     count = max((of for _, of in parts), default=0)
     texts = [parts.get((number, count)) for number in range(1, count + 1)]
     if not texts or any(each is None for each in texts):
@@ -402,7 +403,8 @@ def _approval(chain: Chain, pull: Pull | None, github: GitHub) -> dict[str, Any]
         return {}
     scope = ApprovalScope(*attempt.key[:2])
     commits = filter(None, (pull.head_sha, pull.merge_commit_sha, attempt.commit.partition("-")[0]))
-    lists = [approval_in(github.check_runs(commit), scope) for commit in dict.fromkeys(commits)]
+    checks = map(github.check_runs, dict.fromkeys(commits))
+    lists = [approval_in(each, scope, attempt.approval) for each in checks]  # a later plan may be empty
     starts = [start.digest for each in lists if each for start in each.starts if start.key == attempt.key]
     if attempt.effect in starts:
         return {"mark": "checked", "why": f"its check run on GitHub holds {attempt.effect}"}
