@@ -303,14 +303,12 @@ class CommitHistory:
             into = [pull for pull in merged if pull.base_ref == self._branch]
             if exact or into:
                 return (exact or into)[0]
-            if named is None:
-                return None
+            pull = self._forge.pull(named) if named is not None else None
+            if pull is None or pull.merged:
+                return pull if pull is not None and pull.merge_commit_sha == sha else None
             if tried + 1 < _TRIES:
                 self._sleep(_PAUSE_S * 2**tried)  # GitHub links a squashed commit shortly after the merge
-        if named is None:
-            return None
-        pull = self._forge.pull(named)
-        return pull if pull is not None and pull.merged and pull.merge_commit_sha == sha else None
+        return None
 
 
 def check_is_not_overtaken(plan: Plan, tree: Repository) -> None:
