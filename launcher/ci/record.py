@@ -29,6 +29,9 @@ _APPLIED_LINE: Final = re.compile(rf"^{_APPLIED}\s*$", re.MULTILINE)
 
 AppliedJobs = Mapping[str, Sequence[Mapping[str, Any]]]
 """Pull request → its jobs that an apply has started: `job`, `attempt`, `app_id` and `handle` of each."""
+_MOST_REASONS: Final = 4
+_MOST_OF_REASON: Final = 150
+"""Keep the sentence about an apply in the room that the longest plan leaves in a comment."""
 _SAME: Final = "*"
 """In a compressed record: stands for the job's name in an app id, and for the app id in a handle."""
 
@@ -264,13 +267,15 @@ def applied_words(number: str, plan: Plan, outcomes: Sequence[Outcome], merged: 
     for step in plan.steps:  # another reason than its approval, such as a need that has failed since
         if step.kind == "hold" and step.key in starts - refused and step.key.job not in started:
             reasons.setdefault(step.why_in_brief, []).append(step.key.job)
+    first = [*reasons.items()][:_MOST_REASONS]
     has_no_plan = number in merged.unreviewed and plan.unapproved
     words = [
         f"started {names(started)}" if started else "",
         f"stopped {names(stopped)}" if stopped else "",
         f"could not start {names(failed)}" if failed else "",
-        *(f"held {names(held)} ({plain(why)})" for why, held in reasons.items()),
+        *(f"held {names(held)} ({plain(why[:_MOST_OF_REASON])})" for why, held in first),
         "nothing of it, since its last commit has no plan" if has_no_plan else "",
+        f"and {len(reasons) - len(first)} more reasons" if len(reasons) > len(first) else "",
     ]
     return f"applied at {short}: {', '.join(filter(None, words)) or 'nothing to do'}"
 
