@@ -156,12 +156,14 @@ def github_of(origin: str) -> GitHub:
     """
     token = next(filter(None, map(os.environ.get, OF_GITHUB)), "")
     host, _, path = origin.partition("/")
-    repository = os.environ.get("GITHUB_REPOSITORY") or (path if host == "github.com" else "")
-    if not token or repository.count("/") != 1:
+    url = os.environ.get("GITHUB_API_URL") or ("https://api.github.com" if host == "github.com" else "")
+    repository = os.environ.get("GITHUB_REPOSITORY") or (path if host else "")
+    if not token or not url or repository.count("/") != 1:
         why = "needs a token" if not token else f"cannot find the repository of {origin} on GitHub"
-        hint = "set GITHUB_TOKEN" if not token else "set GITHUB_REPOSITORY=OWNER/NAME, or leave out --online"
+        names = "GITHUB_API_URL, and GITHUB_REPOSITORY=OWNER/NAME"
+        hint = "set GITHUB_TOKEN" if not token else f"set {names}, or leave out --online"
         raise LauncherError(f"--online {why}", hint=hint)
-    return GitHub(os.environ.get("GITHUB_API_URL") or "https://api.github.com", repository, token)
+    return GitHub(url, repository, token)
 
 
 def _comment(value: Mapping[str, Any]) -> ForgeComment:

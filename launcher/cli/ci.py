@@ -83,7 +83,8 @@ report   on a schedule: tell each pull request what became of its jobs
 doctor   name what is missing for all of this to work
 
 Repository, pull request and token are read from the environment of the runner.
-FILE and its options are those of `launcher plan` (default: .)."""
+FILE and its options are those of `launcher plan` (default: .). All jobs of a
+project and target belong to one step: plan and apply name the same files."""
 EXAMPLES = """\
   launcher ci plan
   launcher ci apply

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from launcher.ci.forge import Check
-from launcher.ci.github import GitHub, GitHubError
+from launcher.ci.github import GitHub, GitHubError, github_of
+from launcher.errors import LauncherError
 from tests.github.fake import REPOSITORY, FakeGitHub
 from tests.unit.docker.fake_engine import NEEDS_OPENSSL, certificates
 
@@ -225,6 +226,20 @@ def test_an_unknown_certificate_is_an_error_at_once(tmp_path) -> None:
         GitHub(fake.url.replace("http:", "https:"), REPOSITORY, "s3cret", sleep=slept.append).comments(1)
     assert "SSL_CERT_FILE" in (caught.value.hint or "")
     assert slept == []
+
+
+@pytest.mark.parametrize("origin", ["ghe.example.org/acme/vision", "/srv/jobs.git", ""])
+def test_the_token_of_another_server_is_not_sent_to_github(
+    fake: FakeGitHub, origin: str, monkeypatch
+) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "s3cret")
+    monkeypatch.setenv("GITHUB_REPOSITORY", REPOSITORY)
+    monkeypatch.delenv("GITHUB_API_URL", raising=False)
+    with pytest.raises(LauncherError, match="cannot find the repository") as caught:
+        github_of(origin)
+    assert "set GITHUB_API_URL" in (caught.value.hint or "")
+    monkeypatch.setenv("GITHUB_API_URL", fake.url)
+    assert github_of(origin).check_runs(SHA) == []
 
 
 def test_a_repository_that_was_moved_is_named(fake: FakeGitHub) -> None:
