@@ -185,7 +185,6 @@ class Merged:
     Attributes:
         approvals: the approvals of their pull requests, the oldest merge first; one for each list of effects.
         pulls: the pull requests, by number.
-        without: commits that came from no pull request.
         unreviewed: pull requests without a list of effects for this project and target.
         commits: the commits since the last applied one.
         checks: the check runs of these commits.
@@ -193,7 +192,6 @@ class Merged:
 
     approvals: Sequence[Approval]
     pulls: Mapping[str, Pull]
-    without: Sequence[str] = ()
     unreviewed: Sequence[str] = ()
     commits: Collection[str] = ()
     checks: Sequence[CheckRun] = ()
@@ -223,31 +221,26 @@ class CommitHistory:
         """Return the merges since the last applied commit. Raises StaleError where no commit was applied."""
         approvals: dict[str, Approval] = {}
         pulls: dict[str, Pull] = {}
-        without, unreviewed = [], []
+        unreviewed = []
         seen: list[CheckRun] = []
         since = self._since_applied(scope)
         for commit in reversed(since):
             if commit[0] not in self._pulls:
                 self._pulls[commit[0]] = self._look_up(*commit)
-            pull = self._pulls[commit[0]]
-            checks = self._check_runs(commit[0])
+            pull, checks = self._pulls[commit[0]], self._check_runs(commit[0])
             seen += checks
-            queued = approval_in(checks, scope)
-            if pull is None and queued is None:
-                without.append(commit[0])
-                continue
-            found = queued or approval_in(self._forge.checks_of(pull), scope) if pull else queued
             number = str(pull.number) if pull is not None else ""
+            found = approval_in(checks, scope)  # of a merge queue
             if pull is not None:
                 pulls[number] = pull
-            if found is None:
-                unreviewed.append(number)
-            else:
+                found = found or approval_in(self._forge.checks_of(pull), scope)
+            if found is not None:
                 approvals[found.id] = replace(found, pull_request=number)
+            elif pull is not None:
+                unreviewed.append(number)
         return Merged(
             approvals=tuple(approvals.values()),
             pulls=pulls,
-            without=without,
             unreviewed=unreviewed,
             commits=frozenset(sha for sha, _ in since),
             checks=seen,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from json import dumps as to_json, loads
@@ -99,17 +99,16 @@ class StepRun:
 
     def __init__(self, runner: CiRunner, forge: Forge, console: Console) -> None:
         self.runner, self.forge, self.console = runner, forge, console
+        self.is_github = runner.provider == "github"
         self.comments = AppliedComments(forge, self.warn)
 
     def show(self, text: str) -> None:
         """Print text that may come from job files: GitHub would take some lines for commands."""
-        is_github = self.runner.provider == "github"
-        self.console.print(github.shielded(text) if is_github else text, flush=True)
+        self.console.print(github.shielded(text) if self.is_github else text, flush=True)
 
     def warn(self, text: str, word: str = "warning") -> None:
         """Print a highlighted line. `word`: "error" where the run is to fail."""
-        is_github = self.runner.provider == "github"
-        self.console.print(github.annotation(word, text) if is_github else f"{word}: {text}")
+        self.console.print(github.annotation(word, text) if self.is_github else f"{word}: {text}")
 
     @property
     def says_why(self) -> str:
@@ -133,7 +132,7 @@ def compiled_launches(args: Any, run: StepRun) -> tuple[tuple[Launch, ...], Choi
     result = jobs.compiled(args.files, args)
     # A change that removes the last job file is planned like any other.
     found = [each for each in result.diagnostics if each.code != "no-job-files"]
-    if text := findings(found, "github" if run.runner.provider == "github" else "text"):
+    if text := findings(found, "github" if run.is_github else "text"):
         run.console.print(text)
     if exit_code(found, strict=args.strict):
         github.publish_refusal(found, in_short(found))
@@ -273,8 +272,8 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
             run.console.error(error)
             refused.append((str(scope), error))
             code = max(code, error.exit_code)
+            failure = f"the apply at {run.runner.sha[:7]} failed. {run.says_why}"
             for number in merged.pulls:
-                failure = f"the apply at {run.runner.sha[:7]} failed. {run.says_why}"
                 run.comments.write(number, scope, failure)
     if code == StaleError.exit_code:
         # The unapproved effects of all projects, with the digest that approves them manually.
@@ -382,10 +381,7 @@ def report_ends(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     commits = [sha for sha, _ in tree.first_parents()]
     if len(commits) < MOST_COMMITS and tree.is_shallow():
         run.warn(f"jobs of merges that this clone lacks are not reported: {tree.why_missing('')}")
-
-    def look(entries: Sequence[Mapping[str, Any]]) -> Sequence[report.EndedJob]:
-        return all_ended(entries, run.warn, hides_output=run.runner.is_public)
-
+    look = partial(all_ended, warn=run.warn, hides_output=run.runner.is_public)
     refused: list[ForgeError] = []
     lines = report.report(run.forge, commits, look, refused.append)
     if lines:
@@ -443,10 +439,9 @@ def run(args: Any, console: Console) -> int:
         os.environ.pop(name, None)
     is_gitlab = runner.provider == "gitlab"
     forge = GitLab(runner) if is_gitlab else GitHub(runner.api_url, runner.repository, runner.token)
+    step_run = StepRun(runner, forge, console.aside() if args.json else console)
     try:
-        code, result = _STEPS[args.step](
-            args, StepRun(runner, forge, console.aside() if args.json else console)
-        )
+        code, result = _STEPS[args.step](args, step_run)
     finally:
         if isinstance(forge, GitLab):
             forge.finish()

@@ -287,8 +287,8 @@ def test_a_later_commit_that_was_applied_for_another_target_overtakes_none() -> 
 def test_a_new_project_is_applied_from_the_last_applied_commit_without_its_jobs() -> None:
     """Commit 2 has added the project, and was applied for the other one alone. All commits were pushed."""
     merged = history(2, 1, has_jobs=(3, 2)).merged(BETA)
-    assert merged.without == ["2" * 40, "3" * 40]
-    assert history(2, 1).merged(DEV).without == ["3" * 40]
+    assert merged.commits == {"2" * 40, "3" * 40}
+    assert history(2, 1).merged(DEV).commits == {"3" * 40}
     with pytest.raises(StaleError, match=r"applied for \(beta, dev\)"):
         history(2, 1).merged(BETA)
 
