@@ -18,6 +18,7 @@ from launcher.errors import LauncherError
 from launcher.files import read_regular
 
 OF_GITHUB = ("GITHUB_TOKEN", "GH_TOKEN")
+_OF_STEP = ("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "ACTIONS_RUNTIME_TOKEN")
 _OF_GITLAB = (
     "LAUNCHER_GITLAB_TOKEN",
     "CI_JOB_TOKEN",
@@ -26,7 +27,7 @@ _OF_GITLAB = (
     "CI_DEPENDENCY_PROXY_PASSWORD",
     "CI_DEPLOY_PASSWORD",
 )
-TOKENS = (*OF_GITHUB, *_OF_GITLAB)
+TOKENS = (*OF_GITHUB, *_OF_STEP, *_OF_GITLAB)
 """Variables of a runner that hold credentials, which no job gets."""
 
 _OTHERS = ("FORGEJO_ACTIONS", "GITEA_ACTIONS")

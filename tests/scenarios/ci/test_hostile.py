@@ -38,3 +38,13 @@ def test_a_plan_for_another_event_approves_nothing(repo, github, event):
     shown = repo.run(clone, event, {"pull_request": {"number": 1}}, ["plan"], 1)
     assert f"`launcher ci plan` is for pull requests and merge queues, and not for `{event}`" in shown
     assert github.requests[before:] == []
+
+
+@pytest.mark.slow
+def test_a_job_inherits_no_token_by_which_a_step_proves_who_it_is(repo, scenario, monkeypatch):
+    for name in ("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "ACTIONS_RUNTIME_TOKEN"):
+        monkeypatch.setenv(name, "s3cret")
+    text = job("train", "-c", '"env | grep -c s3cret || true"').replace("entrypoint: echo", "entrypoint: sh")
+    repo.land(1, {"train.launcher.yaml": text})
+    scenario.wait("train")
+    assert scenario.logs("train").strip() == "0"
