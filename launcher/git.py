@@ -165,9 +165,13 @@ class Repository:
         lines = (line.partition(" ") for line in text.split("\0") if line)
         return [(oid, subject) for oid, _, subject in lines]
 
+    def committed_at(self) -> int:
+        """The time of the commit checked out, in seconds since the epoch."""
+        return int(self._git("log", "--max-count=1", "--format=%ct", "HEAD", "--"))
+
     def later_commits(self, revision: str) -> list[tuple[str, str]]:
-        """The commits of a revision and its first parents that HEAD lacks; empty where it is missing."""
-        return self.first_parents(f"HEAD..{revision}") if self.commit_of(revision) else []
+        """The commits of a revision and its first parents that HEAD lacks."""
+        return self.first_parents(f"HEAD..{revision}")
 
     def commit_of(self, revision: str) -> str:
         """The full id of the commit that a revision names; "" where there is none in this clone."""
@@ -190,6 +194,10 @@ class Repository:
     def merge_base(self, revision: str) -> str:
         """The newest common ancestor of a revision and the commit checked out; "" where there is none."""
         return self._git("merge-base", revision, "HEAD", ok=(0, 1, 128)).strip()
+
+    def contains(self, commit: str) -> bool:
+        """Whether a commit is the one checked out, or one before it."""
+        return self.merge_base(commit) == commit
 
     def is_shallow(self) -> bool:
         """Whether this clone lacks old commits."""

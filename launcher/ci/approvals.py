@@ -30,12 +30,14 @@ from launcher.errors import LauncherError, StaleError
 from launcher.inventory.verify import Chain
 from launcher.plan.approved import approval_faults, approval_json, to_approval
 from launcher.plan.model import Plan
+from launcher.schedulers.api import Scheduler
 from launcher.schedulers.registry import get_scheduler
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.launch import JobKey, Launch
 from launcher.text import unlinked
 
 if TYPE_CHECKING:
+    from launcher.git import Repository
     from launcher.plan.effects import Approval
 
 
@@ -107,10 +109,11 @@ def effect_checks(plan: Plan, scope: ApprovalScope, pull_request: str) -> list[C
     ]
 
 
-def approval_in(checks: Iterable[CheckRun], scope: ApprovalScope) -> Approval | None:
+def approval_in(checks: Iterable[CheckRun], scope: ApprovalScope, plan_id: str = "") -> Approval | None:
     """Return the approval that the check runs of a commit hold; None where it is missing or incomplete.
 
-    Only the newest list of effects counts. Raises LauncherError for one that cannot be read.
+    The list of effects of the plan with this id counts, else the newest. Raises LauncherError for one that
+    cannot be read.
     """
     found: dict[str, dict[tuple[int, int], CheckRun]] = {}
     newest: tuple[int, str] = (0, "")
@@ -122,7 +125,7 @@ def approval_in(checks: Iterable[CheckRun], scope: ApprovalScope) -> Approval | 
             continue
         found.setdefault(check.external_id, {}).setdefault((int(named[1]), int(named[2])), check)
         newest = max(newest, (check.id, check.external_id))
-    parts = found.get(newest[1], {})
+    parts = found.get(plan_id) or found.get(newest[1], {})
     count = max((of for _, of in parts), default=0)
     texts = [parts.get((number, count)) for number in range(1, count + 1)]
     if not texts or any(each is None for each in texts):
@@ -182,7 +185,6 @@ class Merged:
     Attributes:
         approvals: the approvals of their pull requests, the oldest merge first; one for each list of effects.
         pulls: the pull requests, by number.
-        without: commits that came from no pull request.
         unreviewed: pull requests without a list of effects for this project and target.
         commits: the commits since the last applied one.
         checks: the check runs of these commits.
@@ -190,7 +192,6 @@ class Merged:
 
     approvals: Sequence[Approval]
     pulls: Mapping[str, Pull]
-    without: Sequence[str] = ()
     unreviewed: Sequence[str] = ()
     commits: Collection[str] = ()
     checks: Sequence[CheckRun] = ()
@@ -201,7 +202,6 @@ class CommitHistory:
 
     Args:
         has_jobs: whether the job files of a commit declare jobs of a project and target.
-        advice: for a clone that lacks the commits before these.
     """
 
     def __init__(
@@ -211,11 +211,9 @@ class CommitHistory:
         branch: str,
         has_jobs: Callable[[str, ApprovalScope], bool],
         sleep: Callable[[float], None] = time.sleep,
-        *,
-        advice: str = "",
     ) -> None:
         self._forge, self._commits, self._branch, self._sleep = forge, commits, branch, sleep
-        self._has_jobs, self._advice = has_jobs, advice
+        self._has_jobs = has_jobs
         self._pulls: dict[str, Pull | None] = {}
         self._checks: dict[str, list[CheckRun]] = {}
 
@@ -223,31 +221,26 @@ class CommitHistory:
         """Return the merges since the last applied commit. Raises StaleError where no commit was applied."""
         approvals: dict[str, Approval] = {}
         pulls: dict[str, Pull] = {}
-        without, unreviewed = [], []
+        unreviewed = []
         seen: list[CheckRun] = []
         since = self._since_applied(scope)
         for commit in reversed(since):
             if commit[0] not in self._pulls:
                 self._pulls[commit[0]] = self._look_up(*commit)
-            pull = self._pulls[commit[0]]
-            checks = self._check_runs(commit[0])
+            pull, checks = self._pulls[commit[0]], self._check_runs(commit[0])
             seen += checks
-            queued = approval_in(checks, scope)
-            if pull is None and queued is None:
-                without.append(commit[0])
-                continue
-            found = queued or approval_in(self._forge.checks_of(pull), scope) if pull else queued
             number = str(pull.number) if pull is not None else ""
+            found = approval_in(checks, scope)  # of a merge queue
             if pull is not None:
                 pulls[number] = pull
-            if found is None:
-                unreviewed.append(number)
-            else:
+                found = found or approval_in(self._forge.checks_of(pull), scope)
+            if found is not None:
                 approvals[found.id] = replace(found, pull_request=number)
+            elif pull is not None:
+                unreviewed.append(number)
         return Merged(
             approvals=tuple(approvals.values()),
             pulls=pulls,
-            without=without,
             unreviewed=unreviewed,
             commits=frozenset(sha for sha, _ in since),
             checks=seen,
@@ -283,11 +276,10 @@ class CommitHistory:
         )
         if without_jobs < len(for_others):
             return self._commits[: for_others[without_jobs]]
-        why = "either none ever was, or the history was rewritten"
         raise StaleError(
             f"no commit of the last {len(self._commits)} was applied for {scope}: "
-            f"{'this clone lacks those before' if self._advice else why}",
-            hint=self._advice or f"review the plan, then {self._forge.words.by_hand}",
+            "either none ever was, or the history was rewritten",
+            hint=f"review the plan, then {self._forge.words.by_hand}",
         )
 
     def _check_runs(self, sha: str) -> list[CheckRun]:
@@ -304,39 +296,52 @@ class CommitHistory:
             into = [pull for pull in merged if pull.base_ref == self._branch]
             if exact or into:
                 return (exact or into)[0]
-            if named is None:
-                return None
+            pull = self._forge.pull(named) if named is not None else None
+            if pull is None or pull.merged:
+                return pull if pull is not None and pull.merge_commit_sha == sha else None
             if tried + 1 < _TRIES:
                 self._sleep(_PAUSE_S * 2**tried)  # GitHub links a squashed commit shortly after the merge
-        if named is None:
-            return None
-        pull = self._forge.pull(named)
-        return pull if pull is not None and pull.merged and pull.merge_commit_sha == sha else None
+        return None
 
 
-def remote_engines(launches: Sequence[Launch]) -> dict[JobKey, str]:
-    """Return job → address of its engine, for engines of other machines whose apps this machine holds."""
-    asked = {name: get_scheduler(name, "") for name in dict.fromkeys(each.scheduler for each in launches)}
-    return {
-        each.key: found.remote_engine()
-        for each in launches
-        if isinstance(found := asked[each.scheduler], StagedScheduler) and found.is_held_here(each.cfg)
-    }
+def check_is_not_overtaken(plan: Plan, tree: Repository) -> None:
+    """Raise StaleError for an effect on a job that a later merge has started: this commit would undo it.
 
-
-def withheld(launches: Iterable[Launch], remote: Mapping[JobKey, str]) -> dict[JobKey, str]:
-    """Return the jobs that a temporary runner must not start, each with the reason.
-
-    Args:
-        remote: job → address of its engine on another machine, if a process of the runner watches its apps,
-            which ends with the runner.
+    The clone may lack later commits, and one may have been applied since this run began. A start from a
+    commit that is missing after a rewrite of the history is older than the commit checked out.
     """
-    return {
-        launch.key: f"its watcher would end with this run, apart from {remote[launch.key]}; "
+    committed_at = tree.committed_at()
+    for step in plan.steps:
+        latest = step.latest if step.has_effects else None
+        if latest is None or not latest.pull_request or latest.created_at < committed_at:
+            continue
+        commit = latest.commit.partition("-")[0]
+        if commit and not tree.contains(commit):
+            raise StaleError(
+                f"{step.key.job}@{latest.number} was started from {commit[:7]}, a later commit",
+                hint="run the newest commit; to go back to this one, revert what came after it",
+            )
+
+
+def withheld(launches: Sequence[Launch]) -> dict[JobKey, str]:
+    """Return the jobs that a runner which is discarded after its run must not start, each with the reason."""
+    asked = {name: get_scheduler(name, "") for name in dict.fromkeys(each.scheduler for each in launches)}
+    reasons = ((each.key, _why_withheld(each, asked[each.scheduler])) for each in launches)
+    return {key: why for key, why in reasons if why}
+
+
+def _why_withheld(launch: Launch, scheduler: Scheduler[Any]) -> str:
+    """Return what of a job would end with the runner: its processes, or the watcher of a remote engine."""
+    if any(scheduler.checkout_folder(role.image, launch.cfg) is not None for role in launch.app.roles):
+        return "its processes would end with this run; use a self-hosted runner, or an engine over ssh"
+    if not isinstance(scheduler, StagedScheduler) or not scheduler.is_held_here(launch.cfg):
+        return ""
+    if not _needs_watcher(launch) or not (address := scheduler.remote_engine()):
+        return ""
+    return (
+        f"its watcher would end with this run, apart from {address}; "
         "set its run option `watcher: engine`, or use a self-hosted runner, or Slurm"
-        for launch in launches
-        if remote.get(launch.key) and _needs_watcher(launch)
-    }
+    )
 
 
 def without(merged: Merged, keys: Collection[JobKey]) -> list[Approval]:
@@ -389,7 +394,8 @@ def _approval(chain: Chain, pull: Pull | None, github: GitHub) -> dict[str, Any]
         return {}
     scope = ApprovalScope(*attempt.key[:2])
     commits = filter(None, (pull.head_sha, pull.merge_commit_sha, attempt.commit.partition("-")[0]))
-    lists = [approval_in(github.check_runs(commit), scope) for commit in dict.fromkeys(commits)]
+    checks = map(github.check_runs, dict.fromkeys(commits))
+    lists = [approval_in(each, scope, attempt.approval) for each in checks]  # a later plan may be empty
     starts = [start.digest for each in lists if each for start in each.starts if start.key == attempt.key]
     if attempt.effect in starts:
         return {"mark": "checked", "why": f"its check run on GitHub holds {attempt.effect}"}

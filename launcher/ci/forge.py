@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from email.message import Message
 from http.client import HTTPException
+from ssl import SSLCertVerificationError
 from typing import Any, Final, NamedTuple, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
@@ -182,12 +183,15 @@ class Api:
         """The error for a refusal that names what the token lacks; None for another reason."""
         raise NotImplementedError
 
-    def _pages(self, path: str, key: str = "") -> Iterator[dict[str, Any]]:
-        """Yield the items of every page of a list."""
+    def _pages(self, path: str, make: Callable[[Mapping[str, Any]], _T], key: str = "") -> Iterator[_T]:
+        """Yield what `make` makes of the items of every page of a list."""
         url = f"{self._base}{path}{'&' if '?' in path else '?'}per_page=100"
         for _ in range(_MOST_PAGES):
             value, headers = self._request("GET", url)
-            yield from value[key] if key else value
+            items = value.get(key) if key and isinstance(value, dict) else value
+            if not isinstance(items, list):
+                raise self._of_another_shape(value)
+            yield from (self._made(make, item) for item in items)
             following = re.search(r'<([^<>]+)>;\s*rel="next"', headers.get("Link", ""))
             if following is None:
                 return
@@ -197,10 +201,25 @@ class Api:
         raise self.error(f"{path} has more than {_MOST_PAGES} pages")
 
     def _send(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, repeats: bool | None = None
-    ) -> dict[str, Any]:
-        value, _ = self._request(method, self._base + path, body, repeats=repeats)
-        return dict(value)
+        self,
+        method: str,
+        path: str,
+        make: Callable[[Mapping[str, Any]], _T],
+        body: Mapping[str, Any] | None = None,
+        *,
+        repeats: bool | None = None,
+    ) -> _T:
+        """Return what `make` makes of the answer to a request."""
+        return self._made(make, self._request(method, self._base + path, body, repeats=repeats)[0])
+
+    def _made(self, make: Callable[[Mapping[str, Any]], _T], value: Any) -> _T:
+        try:
+            return make(value)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise self._of_another_shape(value) from None
+
+    def _of_another_shape(self, value: Any) -> ForgeError:
+        return self.error(f"{urlsplit(self._api).netloc} answers with JSON of another shape: {value!r:.200}")
 
     def _if_there(self, ask: Callable[[], _T]) -> _T | None:
         """Return the answer to a request; None where the server has no such thing, or not any more."""
@@ -232,9 +251,11 @@ class Api:
                     raise (self.refused(refusal, method, url) or self._error(refusal, method, url)) from None
             except (URLError, HTTPException, OSError) as error:
                 # The answer was lost, so the request may have taken effect.
-                if not repeats or time.monotonic() + pause > deadline:
-                    why = getattr(error, "reason", error)
-                    raise self.error(f"{urlsplit(url).netloc} does not answer: {why}") from error
+                why = getattr(error, "reason", error)
+                is_unknown = isinstance(why, SSLCertVerificationError)
+                if is_unknown or not repeats or time.monotonic() + pause > deadline:
+                    hint = "name the certificates of its authority in SSL_CERT_FILE" if is_unknown else ""
+                    raise self.error(f"{urlsplit(url).netloc} does not answer: {why}", hint=hint) from error
                 wait = pause
             self._sleep(wait)
             pause = min(pause * 2, 60.0)

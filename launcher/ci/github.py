@@ -64,22 +64,23 @@ class GitHub(Api):
 
     def comments(self, number: int) -> list[ForgeComment]:
         """The comments of workflows on a pull request, the oldest first."""
-        found = (_comment(each) for each in self._pages(f"/issues/{number}/comments"))
+        found = self._pages(f"/issues/{number}/comments", _comment)
         return [each for each in found if each.author == AUTHOR]
 
     def add_comment(self, number: int, body: str) -> ForgeComment:
-        return _comment(self._send("POST", f"/issues/{number}/comments", {"body": body}))
+        made = self._send("POST", f"/issues/{number}/comments", _comment, {"body": body})
+        self._check_is_own(made.author, AUTHOR, "comments")
+        return made
 
     def edit_comment(self, number: int, comment_id: int, body: str) -> bool:
         """Replace the text of a comment; False where it is gone."""
         path = f"/issues/comments/{comment_id}"
-        return self._if_there(lambda: self._send("PATCH", path, {"body": body})) is not None
+        return self._if_there(lambda: self._send("PATCH", path, _comment, {"body": body})) is not None
 
     def check_runs(self, sha: str) -> list[CheckRun]:
         """The check runs of workflows on a commit, the newest first."""
-        found = self._pages(f"/commits/{quote(sha)}/check-runs?filter=all", key="check_runs")
-        checks = (_check_run(each) for each in found)
-        return sorted((each for each in checks if each.app == APP), key=lambda each: each.id, reverse=True)
+        found = self._pages(f"/commits/{quote(sha)}/check-runs?filter=all", _check_run, "check_runs")
+        return sorted((each for each in found if each.app == APP), key=lambda each: each.id, reverse=True)
 
     def checks_of(self, pull: Pull) -> list[CheckRun]:
         """The check runs of workflows on the head of a pull request, the newest first."""
@@ -87,9 +88,10 @@ class GitHub(Api):
 
     def add_check(self, check: Check, *, sha: str) -> None:
         """Write a completed check run. Of equal ones, the newest counts."""
-        self._send(
+        made = self._send(
             "POST",
             "/check-runs",
+            _check_run,
             {
                 "name": check.name,
                 "head_sha": sha,
@@ -100,11 +102,18 @@ class GitHub(Api):
             },
             repeats=True,
         )
+        self._check_is_own(made.app, APP, "check runs")
+
+    def _check_is_own(self, writer: str, own: str, what: str) -> None:
+        """Raise GitHubError if the token is not that of a workflow: what it writes would never be found."""
+        if writer != own:
+            words = f"the token is that of `{writer}`, whose {what} do not count"
+            raise GitHubError(words, hint="pass the token of the run: GITHUB_TOKEN: ${{ github.token }}")
 
     def pulls_of(self, sha: str) -> list[Pull]:
         """Return the pull requests that a commit belongs to; empty also for a moment after a squash."""
         try:
-            return [_pull(each) for each in self._pages(f"/commits/{quote(sha)}/pulls")]
+            return list(self._pages(f"/commits/{quote(sha)}/pulls", _pull))
         except GitHubError as error:
             if error.status == 422:  # the server does not know the commit yet
                 return []
@@ -116,26 +125,28 @@ class GitHub(Api):
 
     def pull(self, number: int) -> Pull | None:
         """A pull request; None where there is none of that number."""
-        return self._if_there(lambda: _pull(self._send("GET", f"/pulls/{number}")))
+        return self._if_there(lambda: self._send("GET", f"/pulls/{number}", _pull))
 
     def rules(self, branch: str) -> list[dict[str, Any]]:
         """The active rules of a branch, each with its `type` and `parameters`."""
-        return list(self._pages(f"/rules/branches/{quote(branch, safe='')}"))
+        return list(self._pages(f"/rules/branches/{quote(branch, safe='')}", dict))
 
     def refused(self, refusal: HttpRefusal, method: str, url: str) -> GitHubError | None:
         """The error for a refusal, with the permission that the token lacks; None for another reason."""
-        is_hidden = refusal.status == 404 and method == "POST"
+        # GitHub hides what a token may not see or do.
+        is_hidden = refusal.status == 404 and (method == "POST" or not self._token)
         if not (refusal.status == 401 or is_hidden or (refusal.status == 403 and not refusal.is_limit)):
             return None
         below = re.sub(r".*?/repos/[^/]+/[^/]+", "", urlsplit(url).path)
         needed = next((name for pattern, name in _PERMISSIONS if re.search(pattern, below)), "contents")
         permission = f"{needed}: {'read' if method == 'GET' else 'write'}"
-        return GitHubError(
-            f"the token lacks the permission `{permission}` ({refusal.status} {refusal.message[:200]})",
-            status=refusal.status,
-            permission=permission,
-            hint="add it to `permissions` of the job in the workflow",
-        )
+        words, hint = f"the token lacks the permission `{permission}`", "add it to `permissions` of the job"
+        if not self._token:
+            words, hint = "GITHUB_TOKEN is not set", "pass it to the step: GITHUB_TOKEN: ${{ github.token }}"
+        elif refusal.status == 401:
+            words, hint = "GitHub does not accept the token", "it has expired, or belongs to another server"
+        words += f" ({refusal.status} {refusal.message[:200]})"
+        return GitHubError(words, status=refusal.status, permission=permission, hint=hint)
 
 
 def github_of(origin: str) -> GitHub:
@@ -145,12 +156,14 @@ def github_of(origin: str) -> GitHub:
     """
     token = next(filter(None, map(os.environ.get, OF_GITHUB)), "")
     host, _, path = origin.partition("/")
-    repository = os.environ.get("GITHUB_REPOSITORY") or (path if host == "github.com" else "")
-    if not token or repository.count("/") != 1:
+    url = os.environ.get("GITHUB_API_URL") or ("https://api.github.com" if host == "github.com" else "")
+    repository = os.environ.get("GITHUB_REPOSITORY") or (path if host else "")
+    if not token or not url or repository.count("/") != 1:
         why = "needs a token" if not token else f"cannot find the repository of {origin} on GitHub"
-        hint = "set GITHUB_TOKEN" if not token else "set GITHUB_REPOSITORY=OWNER/NAME, or leave out --online"
+        names = "GITHUB_API_URL, and GITHUB_REPOSITORY=OWNER/NAME"
+        hint = "set GITHUB_TOKEN" if not token else f"set {names}, or leave out --online"
         raise LauncherError(f"--online {why}", hint=hint)
-    return GitHub(os.environ.get("GITHUB_API_URL") or "https://api.github.com", repository, token)
+    return GitHub(url, repository, token)
 
 
 def _comment(value: Mapping[str, Any]) -> ForgeComment:

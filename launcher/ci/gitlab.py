@@ -65,10 +65,11 @@ class GitLab(Api):
         """The notes of the own token's user on a merge request, the oldest first."""
         user = self._user
         notes = self._list(f"/merge_requests/{number}/notes?sort=asc&order_by=created_at")
-        return [_comment(each) for each in notes if (each.get("author") or {}).get("id") == user]
+        own = (each for each in notes if (each.get("author") or {}).get("id") == user)
+        return [self._made(_comment, each) for each in own]
 
     def add_comment(self, number: int, body: str) -> ForgeComment:
-        return _comment(self._write("POST", f"/merge_requests/{number}/notes", body))
+        return self._write("POST", f"/merge_requests/{number}/notes", body)
 
     def edit_comment(self, number: int, comment_id: int, body: str) -> bool:
         """Replace the text of a note; False where it is gone."""
@@ -114,14 +115,14 @@ class GitLab(Api):
             if not any(each.get("state") == "locked" for each in found):
                 break
             self._sleep(_PAUSE_S * 2**tried)
-        return [_pull(each) for each in found]
+        return [self._made(_pull, each) for each in found]
 
     def number_in(self, subject: str) -> None:
         """Return None: GitLab knows the merge request of a commit at once, so its subject is not read."""
 
     def pull(self, number: int) -> Pull | None:
         """A merge request; None where there is none of that number."""
-        return self._if_there(lambda: _pull(self.get(f"/merge_requests/{number}")))
+        return self._if_there(lambda: self._made(_pull, self.get(f"/merge_requests/{number}")))
 
     def get(self, path: str) -> Any:
         """Return the JSON at a path below the project."""
@@ -168,13 +169,14 @@ class GitLab(Api):
             return ask()
 
     def _list(self, path: str) -> list[dict[str, Any]]:
-        return list(self._read(lambda: list(islice(self._pages(path), _MOST_ITEMS))))
+        return list(self._read(lambda: list(islice(self._pages(path, dict), _MOST_ITEMS))))
 
-    def _write(self, method: str, path: str, body: str) -> dict[str, Any]:
+    def _write(self, method: str, path: str, body: str) -> ForgeComment:
         """Send a note. GitLab obeys lines such as `/merge`, unless a blank is before the slash."""
         if not self._own:
             raise self._lacking("comment")
-        return self._send(method, path, {"body": re.sub(r"^/", " /", body, flags=re.MULTILINE)})
+        text = re.sub(r"^/", " /", body, flags=re.MULTILINE)
+        return self._send(method, path, _comment, {"body": text})
 
     @cached_property
     def _user(self) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from launcher.ci.approvals import ApprovalScope, Forge, Merged, applied_scope, names, packed, plain, unpacked
-from launcher.ci.forge import MOST_CHARACTERS, Check, CheckRun
+from launcher.ci.forge import MOST_CHARACTERS, Check, CheckRun, ForgeComment, ForgeError
 from launcher.ci.runner import CiRunner
 from launcher.dataclass import replace
 from launcher.plan.model import Plan
@@ -24,9 +24,14 @@ if TYPE_CHECKING:
 
 _MARK: Final = re.compile(r"<!-- launcher plan: ([a-z0-9-]+)(?:\.([a-z0-9-]+))? -->")
 _APPLIED: Final = "<!-- launcher applied -->"
+_APPLIED_LINE: Final = re.compile(rf"^{_APPLIED}\s*$", re.MULTILINE)
+"""Only a line of its own: the lines of a plan may contain the same text behind other characters."""
 
 AppliedJobs = Mapping[str, Sequence[Mapping[str, Any]]]
 """Pull request → its jobs that an apply has started: `job`, `attempt`, `app_id` and `handle` of each."""
+_MOST_REASONS: Final = 4
+_MOST_OF_REASON: Final = 150
+"""Keep the sentence about an apply in the room that the longest plan leaves in a comment."""
 _SAME: Final = "*"
 """In a compressed record: stands for the job's name in an app id, and for the app id in a handle."""
 
@@ -187,8 +192,8 @@ def publish_plans(
         for comment in comments:  # two runs at once may have left two
             if not comment.body.startswith(mark_of(scope)):
                 continue
-            _, is_applied, words = comment.body.partition(_APPLIED)
-            body = _with_applied(plan.text, words.strip()) if is_applied else plan.text
+            _, *words = _APPLIED_LINE.split(comment.body)
+            body = _with_applied(plan.text, words[-1].strip()) if words else plan.text
             if comment.body.strip() == body.strip() or forge.edit_comment(number, comment.id, body):
                 is_there = True
         if plan.is_news and not is_there:
@@ -218,11 +223,30 @@ def remark_on(into: str, applied: str) -> str:
     )
 
 
-def publish_applied(forge: Forge, number: int, scope: ApprovalScope, words: str) -> None:
-    """Write below the plan of a project and target which parts of the plan were applied."""
-    for comment in forge.comments(number):
-        if comment.body.startswith(mark_of(scope)):
-            forge.edit_comment(number, comment.id, _with_applied(comment.body, words))
+class AppliedComments:
+    """Writes below the plans in comments which parts of them were applied. Reads the comments once.
+
+    A comment that cannot be written is a warning: the check run of the apply has the same.
+    """
+
+    def __init__(self, forge: Forge, warn: Callable[[str], object]) -> None:
+        self._forge, self._warn = forge, warn
+        self._comments: dict[str, list[ForgeComment]] = {}
+        self._has_given_up = False
+
+    def write(self, number: str, scope: ApprovalScope, words: str) -> None:
+        """Write the words below the plan of a project and target, in the comment of a pull request."""
+        if self._has_given_up:
+            return
+        try:
+            if number not in self._comments:
+                self._comments[number] = self._forge.comments(int(number))
+            for comment in self._comments[number]:
+                if comment.body.startswith(mark_of(scope)):
+                    self._forge.edit_comment(int(number), comment.id, _with_applied(comment.body, words))
+        except ForgeError as error:
+            self._has_given_up = error.is_forbidden or not 400 <= error.status < 500
+            self._warn(f"{error}: {self._forge.words.sign}{number} does not show what was applied")
 
 
 def applied_words(number: str, plan: Plan, outcomes: Sequence[Outcome], merged: Merged, short: str) -> str:
@@ -243,19 +267,21 @@ def applied_words(number: str, plan: Plan, outcomes: Sequence[Outcome], merged: 
     for step in plan.steps:  # another reason than its approval, such as a need that has failed since
         if step.kind == "hold" and step.key in starts - refused and step.key.job not in started:
             reasons.setdefault(step.why_in_brief, []).append(step.key.job)
+    first = [*reasons.items()][:_MOST_REASONS]
     has_no_plan = number in merged.unreviewed and plan.unapproved
     words = [
         f"started {names(started)}" if started else "",
         f"stopped {names(stopped)}" if stopped else "",
         f"could not start {names(failed)}" if failed else "",
-        *(f"held {names(held)} ({plain(why)})" for why, held in reasons.items()),
+        *(f"held {names(held)} ({plain(why[:_MOST_OF_REASON])})" for why, held in first),
         "nothing of it, since its last commit has no plan" if has_no_plan else "",
+        f"and {len(reasons) - len(first)} more reasons" if len(reasons) > len(first) else "",
     ]
     return f"applied at {short}: {', '.join(filter(None, words)) or 'nothing to do'}"
 
 
 def _with_applied(body: str, words: str) -> str:
-    return f"{body.partition(_APPLIED)[0].rstrip()}\n\n{_APPLIED}\n{words}\n"
+    return f"{_APPLIED_LINE.split(body)[0].rstrip()}\n\n{_APPLIED}\n{words}\n"
 
 
 def mark_of(scope: ApprovalScope) -> str:

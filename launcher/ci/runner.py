@@ -18,6 +18,7 @@ from launcher.errors import LauncherError
 from launcher.files import read_regular
 
 OF_GITHUB = ("GITHUB_TOKEN", "GH_TOKEN")
+_OF_STEP = ("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "ACTIONS_RUNTIME_TOKEN")
 _OF_GITLAB = (
     "LAUNCHER_GITLAB_TOKEN",
     "CI_JOB_TOKEN",
@@ -26,8 +27,11 @@ _OF_GITLAB = (
     "CI_DEPENDENCY_PROXY_PASSWORD",
     "CI_DEPLOY_PASSWORD",
 )
-TOKENS = (*OF_GITHUB, *_OF_GITLAB)
+TOKENS = (*OF_GITHUB, *_OF_STEP, *_OF_GITLAB)
 """Variables of a runner that hold credentials, which no job gets."""
+
+_OTHERS = ("FORGEJO_ACTIONS", "GITEA_ACTIONS")
+"""Variables of runners that set those of GitHub, too, for a server without check runs."""
 
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
@@ -79,9 +83,11 @@ def runner_of(environ: Mapping[str, str]) -> CiRunner:
     """Return the run of this process. Raises LauncherError outside of a runner or for wrong variables."""
     if environ.get("GITLAB_CI") == "true":
         return _of_gitlab(environ)
-    if environ.get("GITHUB_ACTIONS") != "true":
+    other = next((name for name in _OTHERS if environ.get(name)), "")
+    if other or environ.get("GITHUB_ACTIONS") != "true":
+        why = f"{other} is set" if other else "neither GITHUB_ACTIONS nor GITLAB_CI is set"
         raise LauncherError(
-            "this is no run of GitHub Actions or GitLab CI: neither GITHUB_ACTIONS nor GITLAB_CI is set",
+            f"this is no run of GitHub Actions or GitLab CI: {why}",
             hint="`launcher init --ci github` writes the workflow, and `--ci gitlab` the pipeline; by hand, "
             "`launcher plan --out` and `launcher apply --approved` do the same",
         )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from json import dumps as to_json, loads
 from time import time
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 import tomli
@@ -23,10 +23,10 @@ from launcher.ci.approvals import (
     CommitHistory,
     Forge,
     Merged,
+    check_is_not_overtaken,
     effect_checks,
     explained,
     part_of,
-    remote_engines,
     scopes_of,
     withheld,
     without,
@@ -35,10 +35,10 @@ from launcher.ci.forge import ForgeError
 from launcher.ci.github import GitHub
 from launcher.ci.gitlab import GitLab
 from launcher.ci.record import (
+    AppliedComments,
     PlanComment,
     applied_check,
     applied_words,
-    publish_applied,
     publish_plans,
     remark_on,
     without_output,
@@ -83,7 +83,8 @@ report   on a schedule: tell each pull request what became of its jobs
 doctor   name what is missing for all of this to work
 
 Repository, pull request and token are read from the environment of the runner.
-FILE and its options are those of `launcher plan` (default: .)."""
+FILE and its options are those of `launcher plan` (default: .). All jobs of a
+project and target belong to one step: plan and apply name the same files."""
 EXAMPLES = """\
   launcher ci plan
   launcher ci apply
@@ -93,22 +94,21 @@ Exit codes of apply: 0 done, 1 a job could not be started, 3 the plan exceeds
 its budget, 4 a job is held for want of an approval, 6 an invalid job file."""
 
 
-class StepRun(NamedTuple):
+class StepRun:
     """One run of a step: its runner, the server of its repository, and the console that it writes to."""
 
-    runner: CiRunner
-    forge: Forge
-    console: Console
+    def __init__(self, runner: CiRunner, forge: Forge, console: Console) -> None:
+        self.runner, self.forge, self.console = runner, forge, console
+        self.is_github = runner.provider == "github"
+        self.comments = AppliedComments(forge, self.warn)
 
     def show(self, text: str) -> None:
         """Print text that may come from job files: GitHub would take some lines for commands."""
-        is_github = self.runner.provider == "github"
-        self.console.print(github.shielded(text) if is_github else text, flush=True)
+        self.console.print(github.shielded(text) if self.is_github else text, flush=True)
 
     def warn(self, text: str, word: str = "warning") -> None:
         """Print a highlighted line. `word`: "error" where the run is to fail."""
-        is_github = self.runner.provider == "github"
-        self.console.print(github.annotation(word, text) if is_github else f"{word}: {text}")
+        self.console.print(github.annotation(word, text) if self.is_github else f"{word}: {text}")
 
     @property
     def says_why(self) -> str:
@@ -132,7 +132,7 @@ def compiled_launches(args: Any, run: StepRun) -> tuple[tuple[Launch, ...], Choi
     result = jobs.compiled(args.files, args)
     # A change that removes the last job file is planned like any other.
     found = [each for each in result.diagnostics if each.code != "no-job-files"]
-    if text := findings(found, "github" if run.runner.provider == "github" else "text"):
+    if text := findings(found, "github" if run.is_github else "text"):
         run.console.print(text)
     if exit_code(found, strict=args.strict):
         github.publish_refusal(found, in_short(found))
@@ -164,8 +164,11 @@ def plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
 
 def _plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     runner, tree = run.runner, work_tree()
-    # The commit of the target that the checkout contains: a job of GitLab may have merged a newer one.
-    merged = tree.merge_base(f"refs/remotes/origin/{runner.base_ref}") if runner.provider == "gitlab" else ""
+    if runner.event not in ("pull_request", "merge_group"):  # effects on a commit of main would approve it
+        words = f"`launcher ci plan` is for pull requests and merge queues, and not for `{runner.event}`"
+        raise LauncherError(words, hint="for other events, run `launcher plan`")
+    # The commit of the target that the checkout contains: the event may name an older one.
+    merged = tree.merge_base(f"refs/remotes/origin/{runner.base_ref}") if runner.pull_request else ""
     base_sha = merged or runner.base_sha
     args.no_components = args.no_components or not _allows_components(tree, base_sha)
     launches, choices = compiled_launches(args, run)
@@ -269,10 +272,9 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
             run.console.error(error)
             refused.append((str(scope), error))
             code = max(code, error.exit_code)
-            with suppress(ForgeError):  # a server that refuses this has most likely refused the apply
-                for number in merged.pulls:
-                    failure = f"the apply at {run.runner.sha[:7]} failed. {run.says_why}"
-                    publish_applied(run.forge, int(number), scope, failure)
+            failure = f"the apply at {run.runner.sha[:7]} failed. {run.says_why}"
+            for number in merged.pulls:
+                run.comments.write(number, scope, failure)
     if code == StaleError.exit_code:
         # The unapproved effects of all projects, with the digest that approves them manually.
         plan = make_plan(launches, choices=choices)
@@ -285,12 +287,21 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
 
 
 def _history(args: Any, run: StepRun, targets: Iterable[str]) -> CommitHistory:
-    """Return the history of the branch. Raises StaleError if a later commit was applied for a target."""
-    tree, branch = work_tree(), run.runner.default_branch
-    commits, has_jobs = tree.first_parents(), partial(_has_jobs, args)
-    advice = tree.why_missing("") if tree.is_shallow() else ""
-    history = CommitHistory(run.forge, commits, branch, has_jobs, advice=advice)
-    later = tree.later_commits(f"refs/remotes/origin/{branch}")
+    """Return the history of the branch.
+
+    Raises StaleError for another branch, or if a later commit was applied for a target. A shallow clone does
+    not show that.
+    """
+    tree, branch, sha = work_tree(), run.runner.default_branch, run.runner.sha
+    if tree.is_shallow():
+        why = "this clone is shallow, so that commits before and after this one are missing"
+        raise StaleError(why, hint=tree.why_missing(""))
+    pushed = f"refs/remotes/origin/{branch}"
+    if tree.merge_base(pushed) != sha:
+        hint = f"run it for a push to {branch}, in a clone with all branches"
+        raise StaleError(f"{sha[:7]} is no commit of {branch}, or is not checked out", hint=hint)
+    history = CommitHistory(run.forge, tree.first_parents(), branch, partial(_has_jobs, args))
+    later = tree.later_commits(pushed)
     for target in targets:
         history.check_is_newest(later, target)
     return history
@@ -332,11 +343,13 @@ def _carry_out(
 ) -> int:
     """Apply the jobs of one project, add their outcomes to `outcomes`, and record both on the server."""
     plans: list[Plan] = []
-    kept = withheld(launches, remote_engines(launches)) if run.runner.is_hosted else {}
+    kept = withheld(launches) if run.runner.is_hosted else {}
 
     def approve(plan: Plan) -> None:
         plans[:] = [plan]
         run.show(plan_text(plan).rstrip("\n"))
+        if merged.commits:  # a user who approves by hand has seen the plan
+            check_is_not_overtaken(plan, work_tree())
 
     with Watch(run.console, format="text", wait=False, logs=False) as watch:
         result = apply_launches(
@@ -352,10 +365,9 @@ def _carry_out(
     check = applied_check(scope, plan, result.outcomes, merged, run_url=run.runner.run_url)
     with run.degraded("later applies begin before this commit"):
         run.forge.add_check(check, sha=run.runner.sha)
-    with run.degraded(f"the {run.forge.words.request}s do not show what was applied"):
-        for number in merged.pulls:
-            words = applied_words(number, plan, result.outcomes, merged, run.runner.sha[:7])
-            publish_applied(run.forge, int(number), scope, words)
+    for number in merged.pulls:
+        words = applied_words(number, plan, result.outcomes, merged, run.runner.sha[:7])
+        run.comments.write(number, scope, words)
     for number in merged.unreviewed:
         run.warn(f"`launcher ci plan` has left no plan on the last commit of {run.forge.words.sign}{number}")
     for refusal in plan.unapproved:
@@ -369,10 +381,7 @@ def report_ends(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     commits = [sha for sha, _ in tree.first_parents()]
     if len(commits) < MOST_COMMITS and tree.is_shallow():
         run.warn(f"jobs of merges that this clone lacks are not reported: {tree.why_missing('')}")
-
-    def look(entries: Sequence[Mapping[str, Any]]) -> Sequence[report.EndedJob]:
-        return all_ended(entries, run.warn, hides_output=run.runner.is_public)
-
+    look = partial(all_ended, warn=run.warn, hides_output=run.runner.is_public)
     refused: list[ForgeError] = []
     lines = report.report(run.forge, commits, look, refused.append)
     if lines:
@@ -430,10 +439,9 @@ def run(args: Any, console: Console) -> int:
         os.environ.pop(name, None)
     is_gitlab = runner.provider == "gitlab"
     forge = GitLab(runner) if is_gitlab else GitHub(runner.api_url, runner.repository, runner.token)
+    step_run = StepRun(runner, forge, console.aside() if args.json else console)
     try:
-        code, result = _STEPS[args.step](
-            args, StepRun(runner, forge, console.aside() if args.json else console)
-        )
+        code, result = _STEPS[args.step](args, step_run)
     finally:
         if isinstance(forge, GitLab):
             forge.finish()

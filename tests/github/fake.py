@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from ssl import SSLContext
 from typing import Any
 
-from launcher.ci.github import AUTHOR
+from launcher.ci.github import APP
 from tests.github.description import violations
 from tests.github.server import FakeServer
 
@@ -14,15 +15,20 @@ MOST_CHARACTERS = 65_536
 
 
 class FakeGitHub(FakeServer):
-    """One repository."""
+    """One repository.
+
+    Attributes:
+        app: whose token writes.
+    """
 
     root = "/api/v3"
     repository = f"/repos/{REPOSITORY}"
     items = "check_runs"
     forbidden = "Resource not accessible by integration"
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, context: SSLContext | None = None) -> None:
+        super().__init__(context)
+        self.app = APP
         self.comments: dict[int, dict[str, Any]] = {}
         self.checks: list[dict[str, Any]] = []
         self.pulls: dict[int, dict[str, Any]] = {}
@@ -76,7 +82,8 @@ class FakeGitHub(FakeServer):
     def _add_comment(self, number: str, *, body: Any, **_: Any) -> tuple[int, Any]:
         if len(body["body"]) > MOST_CHARACTERS:
             return 422, {"message": "Validation Failed"}
-        made = {"id": self._id(), "number": int(number), "body": body["body"], "user": {"login": AUTHOR}}
+        user = {"login": f"{self.app}[bot]"}
+        made = {"id": self._id(), "number": int(number), "body": body["body"], "user": user}
         self.comments[made["id"]] = made
         return 201, made
 
@@ -94,7 +101,7 @@ class FakeGitHub(FakeServer):
     def _add_check(self, *, body: Any, **_: Any) -> tuple[int, Any]:
         if len(body["output"]["text"]) > MOST_CHARACTERS - 1:
             return 422, {"message": "Validation Failed"}
-        made = {**body, "id": self._id(), "app": {"slug": "github-actions"}, "html_url": "", "started_at": ""}
+        made = {**body, "id": self._id(), "app": {"slug": self.app}, "html_url": "", "started_at": ""}
         self.checks.append(made)
         return 201, made
 

@@ -64,28 +64,37 @@ class Repository:
         self.github.merge_pull(number, commit)
         return commit
 
-    def plan(self, number: int, *args: str, at: str = "", into: str = "main", code: int | None = 0) -> str:
+    def plan(
+        self,
+        number: int,
+        *args: str,
+        at: str = "",
+        into: str = "main",
+        opened_on: str = "",
+        code: int | None = 0,
+    ) -> str:
         """Run `ci plan` as on a pull request: in a checkout of its merge with main.
 
         Args:
             at: an earlier head of it, whose run is repeated.
             into: another branch that it goes into.
+            opened_on: an earlier commit of that branch, which the event still names.
         """
         head = at or git(self.work, "rev-parse", f"change-{number}")
-        clone = self._clone(head)
+        clone = self.clone(head)
         base = git(clone, "rev-parse", f"origin/{into}")
         git(clone, "merge", "-q", "--no-edit", base)
         pull = {
             "number": number,
             "head": {"sha": head, "repo": self.github.pulls[number]["head"]["repo"]},
-            "base": {"sha": base, "ref": into},
+            "base": {"sha": opened_on or base, "ref": into},
         }
-        return self._run(clone, "pull_request", {"pull_request": pull}, ["plan", *args], code)
+        return self.run(clone, "pull_request", {"pull_request": pull}, ["plan", *args], code)
 
     def apply(self, *args: str, at: str = "main", event: str = "push", code: int | None = 0) -> str:
         """Run `ci apply` on a commit of main."""
         commit = git(self.work, "rev-parse", at)
-        return self._run(self._clone(commit), event, {}, ["apply", *args], code)
+        return self.run(self.clone(commit), event, {}, ["apply", *args], code)
 
     def propose(self, number: int, files: dict[str, str | None]) -> str:
         """Open a pull request, or push to it again, and plan it; returns what the plan printed."""
@@ -100,8 +109,8 @@ class Repository:
 
     def doctor(self, *args: str, code: int | None = None) -> str:
         """Run `ci doctor` on main; return its standard output."""
-        clone = self._clone(git(self.work, "rev-parse", "main"))
-        shown = self._run(clone, "push", {}, ["doctor", *args], code)
+        clone = self.clone(git(self.work, "rev-parse", "main"))
+        shown = self.run(clone, "push", {}, ["doctor", *args], code)
         assert self.printed, shown
         return self.printed
 
@@ -109,7 +118,7 @@ class Repository:
         """Run `ci report` as on a schedule."""
         commit = git(self.work, "rev-parse", "main")
         payload = {"repository": {"default_branch": "main", "private": private}}
-        return self._run(self._clone(commit), "schedule", payload, ["report", *args], 0)
+        return self.run(self.clone(commit), "schedule", payload, ["report", *args], 0)
 
     def _commit(self, branch: str, files: dict[str, str | None], message: str) -> str:
         for name, text in files.items():
@@ -124,19 +133,26 @@ class Repository:
         git(self.work, "push", "-q", "origin", branch)
         return git(self.work, "rev-parse", "HEAD")
 
-    def _clone(self, commit: str) -> Path:
+    def clone(self, commit: str) -> Path:
+        """Check a commit out in a new clone, as for a run."""
         self._runs += 1
         clone = self._folder / f"run-{self._runs}"
-        depth = [f"--depth={self.depth}"] if self.depth else []
-        git(self._folder, "clone", "-q", *depth, f"file://{self.remote}", str(clone))
+        if self.depth:  # as actions/checkout does with `fetch-depth`
+            git(self._folder, "init", "-q", str(clone))
+            git(clone, "remote", "add", "origin", f"file://{self.remote}")
+            branch = f"+{commit}:refs/remotes/origin/main"
+            git(clone, "fetch", "-q", f"--depth={self.depth}", "origin", branch)
+        else:
+            git(self._folder, "clone", "-q", str(self.remote), str(clone))
         git(clone, "checkout", "-q", "--detach", commit)
         for name, value in (("user.name", "ann"), ("user.email", "ann@example.com")):
             git(clone, "config", name, value)
         return clone
 
-    def _run(
+    def run(
         self, clone: Path, event: str, payload: dict[str, object], argv: list[str], code: int | None
     ) -> str:
+        """Run a step of `launcher ci` in a clone; returns what it printed."""
         event_file = self._folder / f"event-{self._runs}.json"
         event_file.write_text(json.dumps({"repository": {"default_branch": "main"}, **payload}))
         env = {

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ssl import SSLContext
 from threading import Lock, Thread
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
@@ -52,13 +53,15 @@ class FakeServer:
     items = ""
     forbidden: str
 
-    def __init__(self) -> None:
+    def __init__(self, context: SSLContext | None = None) -> None:
         self.faults = Faults()
         self.requests: list[str] = []
         self.violations: list[str] = []
         self._lock = Lock()
         self._last = 0
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        if context is not None:
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
 
     def __enter__(self: _Self) -> _Self:
         Thread(target=self._server.serve_forever, args=[0.01], daemon=True).start()

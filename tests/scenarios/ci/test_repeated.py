@@ -215,6 +215,30 @@ def test_a_plan_of_several_projects_asks_once_for_the_pull_request_and_its_comme
     ]
 
 
+@pytest.mark.slow
+def test_a_comment_that_cannot_be_written_makes_no_apply_a_failed_one(repo: Repository, github, scenario):
+    for number, name in ((1, "one"), (2, "two")):
+        repo.propose(number, {f"{name}.launcher.yaml": job(name)})
+        repo.merge(number)
+    github.faults.answers = {"PATCH": [422]}
+    shown = repo.apply()
+    assert "422 refused for a test: #1 does not show what was applied" in shown
+    assert ran(scenario) == {"base": [""], "one": ["1"], "two": ["2"]}
+    assert "applied at" not in github.bodies(1)[0]
+    assert "started two" in github.bodies(2)[0]
+
+
+@pytest.mark.slow
+def test_an_apply_of_several_projects_reads_the_comments_of_a_pull_request_once(repo: Repository, github):
+    files = {f"{name}/launcher.toml": f'project = "{name}"\n' for name in "abc"}
+    repo.propose(1, {**files, **{f"{name}/{name}.launcher.yaml": job(name) for name in "abc"}})
+    repo.merge(1)
+    before = len(github.requests)
+    repo.apply()
+    assert github.requests[before:].count("GET /issues/1/comments") == 1
+    assert all(f"started {name}" in body for name, body in zip("abc", github.bodies(1), strict=True))
+
+
 def test_a_report_of_a_shallow_clone_names_how_to_fetch_the_merges_that_it_lacks(repo: Repository) -> None:
     assert "::warning" not in repo.report()
     repo.depth = 1

@@ -116,6 +116,8 @@ def test_a_direct_push_adds_no_approval_and_blocks_nothing(repo, github, scenari
     rows = {line.split("|")[2].strip(): line for line in comment.splitlines() if line.startswith("| `+`")}
     assert "from this pull request" in rows["one"]
     assert "already pending on main" in rows["old"]
+    repo.plan(1, opened_on=git(repo.work, "rev-parse", "main~1"))
+    assert github.bodies(1) == [comment]
     repo.push({"pushed.launcher.yaml": job("pushed")})
     repo.merge(1)
     shown = repo.apply(code=4)
@@ -123,6 +125,15 @@ def test_a_direct_push_adds_no_approval_and_blocks_nothing(repo, github, scenari
     assert ran(scenario) == {"base": [""], "old": ["1"], "one": ["1"]}
     repo.land(2, {"README": "2"})
     assert ran(scenario)["pushed"] == ["2"]
+
+
+def test_a_runner_that_is_discarded_starts_no_process_of_its_own(repo, github, scenario, monkeypatch):
+    monkeypatch.setenv("RUNNER_ENVIRONMENT", "github-hosted")
+    repo.propose(1, {"train.launcher.yaml": job("train")})
+    repo.merge(1)
+    assert "train: its processes would end with this run" in repo.apply(code=4)
+    assert ran(scenario) == {"base": [""]}
+    assert "held train (its processes would end" in github.bodies(1)[0]
 
 
 @pytest.mark.slow

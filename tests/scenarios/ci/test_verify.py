@@ -68,6 +68,15 @@ def test_every_link_of_a_job_that_a_pull_request_has_started_is_checked(repo: Re
     assert verified(repo, code=8)["outputs"]["why"] == "its files have changed"
 
 
+@pytest.mark.slow
+def test_a_plan_of_the_merged_pull_request_once_more_takes_no_approval_back(repo: Repository, scenario):
+    repo.land(2, {"plain.launcher.yaml": BASE.replace("base", "plain")})
+    scenario.wait("plain")
+    repo.plan(2)
+    done = run(repo, "verify", "plain", "--online")
+    assert (done.code, "its check run on GitHub holds le1:" in done.out) == (0, True), done.out
+
+
 class Records:
     """Both records of the attempt: its row in the ledger, and the file in its folder."""
 

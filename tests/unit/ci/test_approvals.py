@@ -140,6 +140,18 @@ def test_the_sentence_in_a_comment_says_what_of_the_pull_request_was_stopped_hel
     assert words["6"] == "applied at abc1234: nothing of it, since its last commit has no plan"
 
 
+def test_the_sentence_in_a_comment_has_room_below_the_longest_plan() -> None:
+    needing = [job(f"train-{each}", needs=(Need(f"eval-{each}"),)) for each in range(300)]
+    evals = [job(f"eval-{each}") for each in range(300)]
+    approval = Approval(id="p1", starts=dict.fromkeys(map(start_of, needing), 0), pull_request="7")
+    checked = judged(plan([*needing, *evals]), [approval], lambda step, number: None)
+    merged = Merged(approvals=[approval], pulls={"7": PULL})
+    words = applied_words("7", checked, [], merged, "abc1234")
+    assert "held train-0 (it needs eval-0, which is held)" in words
+    assert words.endswith("and 296 more reasons")
+    assert len(words) < 65_536 - MOST_CHARACTERS
+
+
 def test_an_apply_of_ten_thousand_jobs_is_recorded_in_one_check_run() -> None:
     made = [job(f"train-lr0.{number}-seed{number % 7}") for number in range(10_000)]
     merged = Merged(approvals=(), pulls={"7": PULL})
@@ -172,11 +184,13 @@ def test_a_refusal_names_the_approved_digest_and_the_present_one() -> None:
     [{"needs": (Need("eval"),)}, {"timeout_s": 60}, {}],
     ids=["needs", "time limit", "nothing to watch"],
 )
-def test_a_temporary_runner_withholds_jobs_that_need_a_watcher_for_a_remote_engine(fields):
-    made = job("train", scheduler="boxes", **fields)
-    found = withheld([made], {made.key: "ssh://gpu1"})
+def test_a_temporary_runner_withholds_jobs_that_need_a_watcher_for_a_remote_engine(fields, monkeypatch):
+    made = job("train", scheduler="local_docker", **fields)
+    monkeypatch.setenv("DOCKER_HOST", "unix:///var/run/docker.sock")
+    assert withheld([made]) == {}
+    monkeypatch.setenv("DOCKER_HOST", "ssh://gpu1")
+    found = withheld([made])
     assert list(found) == ([made.key] if fields else [])
-    assert withheld([made], {}) == {}
     approval = Approval(id="p1", starts={start_of(made): 0})
     (left,) = without(Merged(approvals=(approval,), pulls={}), found)
     assert len(left.starts) == (0 if fields else 1)

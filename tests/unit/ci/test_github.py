@@ -1,12 +1,15 @@
 """The client of GitHub against a server that keeps state, and fails in the ways of the real server."""
 
+import ssl
 from collections.abc import Iterator
 
 import pytest
 
 from launcher.ci.forge import Check
-from launcher.ci.github import GitHub, GitHubError
+from launcher.ci.github import GitHub, GitHubError, github_of
+from launcher.errors import LauncherError
 from tests.github.fake import REPOSITORY, FakeGitHub
+from tests.unit.docker.fake_engine import NEEDS_OPENSSL, certificates
 
 SHA = "a" * 40
 
@@ -179,6 +182,64 @@ def test_an_answer_that_is_no_json_is_named(fake: FakeGitHub, text: str) -> None
     fake.faults.text = text
     with pytest.raises(GitHubError, match="no JSON"):
         client(fake).comments(1)
+
+
+@pytest.mark.parametrize("text", ["null", "{}", "[1]", "[{}]", '"text"', '[{"id": 1, "user": 3}]'])
+def test_an_answer_of_another_shape_is_named(fake: FakeGitHub, text: str) -> None:
+    """Comments that seem to be missing would be written again."""
+    fake.faults.text = text
+    github = client(fake)
+    for act in (
+        lambda: github.comments(1),
+        lambda: github.add_comment(1, "x"),
+        lambda: github.check_runs(SHA),
+    ):
+        with pytest.raises(GitHubError, match="JSON of another shape"):
+            act()
+
+
+def test_a_token_of_another_app_or_user_is_named_since_what_it_writes_is_not_found(fake: FakeGitHub) -> None:
+    github = client(fake)
+    fake.app = "my-app"
+    with pytest.raises(GitHubError, match="the token is that of `my-app`, whose check runs do not count"):
+        github.add_check(check(), sha=SHA)
+    with pytest.raises(GitHubError, match=r"of `my-app\[bot\]`, whose comments do not count"):
+        github.add_comment(1, "x")
+
+
+def test_a_missing_token_and_an_expired_one_are_named(fake: FakeGitHub) -> None:
+    fake.faults.answers = {"GET": [404, 401]}
+    with pytest.raises(GitHubError, match="GITHUB_TOKEN is not set") as caught:
+        GitHub(fake.url, REPOSITORY, "").check_runs(SHA)
+    assert caught.value.is_forbidden
+    with pytest.raises(GitHubError, match="GitHub does not accept the token"):
+        client(fake).check_runs(SHA)
+
+
+@NEEDS_OPENSSL
+def test_an_unknown_certificate_is_an_error_at_once(tmp_path) -> None:
+    folder = certificates(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    slept: list[float] = []
+    with FakeGitHub(context) as fake, pytest.raises(GitHubError, match="certificate verify failed") as caught:
+        GitHub(fake.url.replace("http:", "https:"), REPOSITORY, "s3cret", sleep=slept.append).comments(1)
+    assert "SSL_CERT_FILE" in (caught.value.hint or "")
+    assert slept == []
+
+
+@pytest.mark.parametrize("origin", ["ghe.example.org/acme/vision", "/srv/jobs.git", ""])
+def test_the_token_of_another_server_is_not_sent_to_github(
+    fake: FakeGitHub, origin: str, monkeypatch
+) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "s3cret")
+    monkeypatch.setenv("GITHUB_REPOSITORY", REPOSITORY)
+    monkeypatch.delenv("GITHUB_API_URL", raising=False)
+    with pytest.raises(LauncherError, match="cannot find the repository") as caught:
+        github_of(origin)
+    assert "set GITHUB_API_URL" in (caught.value.hint or "")
+    monkeypatch.setenv("GITHUB_API_URL", fake.url)
+    assert github_of(origin).check_runs(SHA) == []
 
 
 def test_a_repository_that_was_moved_is_named(fake: FakeGitHub) -> None:

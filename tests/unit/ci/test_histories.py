@@ -287,7 +287,24 @@ def test_a_later_commit_that_was_applied_for_another_target_overtakes_none() -> 
 def test_a_new_project_is_applied_from_the_last_applied_commit_without_its_jobs() -> None:
     """Commit 2 has added the project, and was applied for the other one alone. All commits were pushed."""
     merged = history(2, 1, has_jobs=(3, 2)).merged(BETA)
-    assert merged.without == ["2" * 40, "3" * 40]
-    assert history(2, 1).merged(DEV).without == ["3" * 40]
+    assert merged.commits == {"2" * 40, "3" * 40}
+    assert history(2, 1).merged(DEV).commits == {"3" * 40}
     with pytest.raises(StaleError, match=r"applied for \(beta, dev\)"):
         history(2, 1).merged(BETA)
+
+
+@pytest.mark.parametrize(
+    ("merged", "as_commit", "waits"), [(True, "9", 0), (True, "3", 0), (False, "", 3), (None, "", 0)]
+)
+def test_a_commit_that_names_a_pull_request_is_waited_for_only_until_that_is_merged(merged, as_commit, waits):
+    """A cherry-picked commit keeps the number of the pull request that it was merged by elsewhere."""
+    memory, slept = Memory(), list[float]()
+    memory.add(Check(f"launcher apply {DEV}", "success", "", "", "", ""), "2" * 40)
+    if merged is not None:
+        sha = as_commit * 40
+        pull = Pull(number=7, head_sha="7" * 40, base_ref="main", merged=merged, merge_commit_sha=sha)
+        memory.pulls[7] = pull
+    commits = [("3" * 40, "fix (#7)"), ("2" * 40, "before")]
+    found = CommitHistory(memory, commits, "main", lambda *_: True, slept.append).merged(DEV)  # type: ignore[arg-type]
+    assert [*found.pulls] == (["7"] if as_commit == "3" else [])
+    assert len(slept) == waits

@@ -94,6 +94,15 @@ def test_an_environment_outside_of_a_runner_is_refused() -> None:
         runner_of({})
 
 
+@pytest.mark.parametrize("name", ["GITEA_ACTIONS", "FORGEJO_ACTIONS"])
+def test_a_runner_of_another_server_with_the_variables_of_github_is_refused(name: str) -> None:
+    with pytest.raises(
+        LauncherError, match=f"no run of GitHub Actions or GitLab CI: {name} is set"
+    ) as caught:
+        runner_of({"GITHUB_ACTIONS": "true", name: "true", "GITHUB_EVENT_NAME": "push"})
+    assert "launcher apply --approved" in caught.value.hint
+
+
 def test_requests_that_github_does_not_describe_are_noticed() -> None:
     path = "/repos/acme/vision/check-runs"
     body = {"name": "a", "head_sha": SHA, "status": "completed", "conclusion": "success"}
