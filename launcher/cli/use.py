@@ -10,7 +10,7 @@ from launcher.cli.arguments import add_project, add_target, moment, positive
 from launcher.cli.console import Console
 from launcher.cli.fmt import show_diff, write
 from launcher.cli.render import values
-from launcher.cli.render.values import Cell, table, without_columns
+from launcher.cli.render.values import Cell, room, shortened, table, text_of, without_columns
 from launcher.cli.use_edits import edits
 from launcher.errors import LauncherError, UsageError
 from launcher.inventory import recorded
@@ -75,8 +75,7 @@ def run(args: Any, console: Console) -> int:
         console.note("no attempts since then; `--since 30d` looks further back")
         return 0
     rows = [row for use in found for row in _rows(use)]
-    without_columns(_HEADINGS, rows, console.columns, _OPTIONAL)
-    console.print(table(_HEADINGS, rows, color=console.color))
+    console.print(_fitted(rows, console.columns, color=console.color))
     for line in reasons(found):
         console.note(line)
     if len(found) < total:
@@ -138,6 +137,7 @@ _JSON = {"cpu_millis": "cores", "memory_bytes": "memory_bytes", "timeout_s": "ti
 _HEADINGS = ("JOB", "ROLE", "AMOUNT", "ASKED", "MEDIAN", "HIGHEST", "OF", "SOURCE", "SUGGESTED")
 _OPTIONAL = ("SOURCE", "OF", "MEDIAN")
 """The columns that a narrow terminal does not show, in the order in which they are dropped."""
+_SHORTEST = 7  # columns that a name has at least
 
 
 def _rows(use: JobUse) -> list[list[Cell]]:
@@ -163,6 +163,16 @@ def _rows(use: JobUse) -> list[list[Cell]]:
             ]
         )
     return rows or [[(title, "bold"), "", "", "", "", "", str(use.attempts), "", ""]]
+
+
+def _fitted(rows: list[list[Cell]], columns: int | None, *, color: bool) -> str:
+    """Return the table without the columns for which a terminal is too narrow, and with shorter names."""
+    without_columns(_HEADINGS, rows, columns, _OPTIONAL)
+    if columns is not None:
+        left = room([*_HEADINGS[1:], ""], [[*row[1:], ""] for row in rows], columns)
+        for row in rows:
+            row[0] = (shortened(text_of(row[0]), max(left, _SHORTEST)), "bold") if row[0] else ""
+    return table(_HEADINGS, rows, color=color)
 
 
 def _asked(amount: Amount) -> str:
