@@ -18,7 +18,7 @@ from launcher.inventory.find import AppName, find_each
 from launcher.inventory.listing import present
 from launcher.inventory.use import Amount, JobUse, uses
 from launcher.plan.diff import field, show_at
-from launcher.specs.jobkey import JobKey
+from launcher.specs.jobkey import JobKey, are_of_several_sessions
 from launcher.text import listing, plural, typed
 
 _MOST = 20
@@ -74,7 +74,8 @@ def run(args: Any, console: Console) -> int:
     if not found:
         console.note("no attempts since then; `--since 30d` looks further back")
         return 0
-    rows = [row for use in found for row in _rows(use)]
+    in_full = are_of_several_sessions((each.project, each.target, each.name) for each in found)
+    rows = [row for use in found for row in _rows(use, in_full=in_full)]
     console.print(_fitted(rows, console.columns, color=console.color))
     for line in reasons(found):
         console.note(line)
@@ -140,9 +141,14 @@ _OPTIONAL = ("SOURCE", "OF", "MEDIAN")
 _SHORTEST = 7  # columns that a name has at least
 
 
-def _rows(use: JobUse) -> list[list[Cell]]:
-    """Return a row for each amount: asked for, median and highest of the attempts, suggestion."""
-    title = f"{use.name} ({plural(len(use.keys), 'job')})" if len(use.keys) > 1 else use.name
+def _rows(use: JobUse, *, in_full: bool) -> list[list[Cell]]:
+    """Return a row for each amount: asked for, median and highest of the attempts, suggestion.
+
+    Args:
+        in_full: whether the name of the job has its project and target.
+    """
+    name = str(JobKey(use.project, use.target, use.name)) if in_full else use.name
+    title = f"{name} ({plural(len(use.keys), 'job')})" if len(use.keys) > 1 else name
     rows: list[list[Cell]] = []
     role = ""
     for amount in use.amounts:
