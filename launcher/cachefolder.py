@@ -12,6 +12,7 @@ import stat
 from collections.abc import Iterator
 
 from launcher.hashes import blake2b
+from launcher.paths import xdg_folder
 
 MOST_BYTES = 64 << 20
 MOST_ENTRIES = 1000  # the least recently used ones are removed first
@@ -25,9 +26,7 @@ _FRESH_S = 3600  # an entry used within these seconds is not marked as used agai
 
 def path() -> str:
     """Return $XDG_CACHE_HOME/launcher, else ~/.cache/launcher; "" if neither is an absolute path."""
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(cache):
-        cache = os.path.join(os.path.expanduser("~"), ".cache")
+    cache = xdg_folder("XDG_CACHE_HOME") or os.path.expanduser(os.path.join("~", ".cache"))
     return os.path.join(cache, "launcher") if os.path.isabs(cache) else ""
 
 

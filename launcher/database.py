@@ -8,7 +8,7 @@ import os
 import stat
 
 from launcher import paths
-from launcher.errors import DamagedError, StateError
+from launcher.errors import DamagedError, FullDiskError, StateError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def explain(error: sqlite3.Error | UnicodeError, path: str) -> StateError:
         hint = "make it a file that you can read and write, or remove it while nothing runs"
         return StateError(f"cannot use {beside.filename}: {beside.strerror}", hint=hint)
     if "full" in said or "disk I/O" in said or ("unable to open" in said and _is_full(os.path.dirname(path))):
-        return StateError(f"cannot use {path}: {said}", hint="is the disk full, or over its quota?")
+        return FullDiskError(f"cannot use {path}: {said}")
     if any(sign in said for sign in DAMAGE):
         return DamagedError(f"{path} is damaged: {said}")
     return StateError(f"cannot use {path}: {said}", hint=paths.ELSEWHERE)

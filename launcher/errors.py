@@ -11,7 +11,8 @@
     ├── LockTimeoutError         7   another apply held the lock for too long
     ├── AppNotFoundError         1   no job or app has that name
     ├── StateError               1   LAUNCHER_HOME cannot be read or written
-    │   └── DamagedError         1   a file of it is no sound database
+    │   ├── DamagedError         1   a file of it is no sound database
+    │   └── FullDiskError        1   there is no room for its database
     ├── SecretError              1   a secret cannot be read; names it, never its value
     ├── CommandError             1   an external command failed
     └── SchedulerError           1   an engine refused or failed
@@ -130,6 +131,14 @@ class DamagedError(StateError):
 
     def __init__(self, message: str) -> None:
         hint = "bring it back from a backup; or move it away, and launcher forgets the outcomes so far"
+        super().__init__(message, hint=hint)
+
+
+class FullDiskError(StateError):
+    """A database in LAUNCHER_HOME cannot be written, since the disk is full."""
+
+    def __init__(self, message: str) -> None:
+        hint = "is the disk full, or over its quota? `launcher gc --dry-run` shows what launcher can remove"
         super().__init__(message, hint=hint)
 
 

@@ -34,8 +34,17 @@ def home() -> str:
     given = os.environ.get("LAUNCHER_HOME")
     if given:
         return os.path.abspath(os.path.expanduser(given))
-    state = os.environ.get("XDG_STATE_HOME") or os.path.join("~", ".local", "state")
-    return os.path.join(os.path.abspath(os.path.expanduser(state)), "launcher")
+    state = xdg_folder("XDG_STATE_HOME") or os.path.expanduser(os.path.join("~", ".local", "state"))
+    return os.path.join(os.path.abspath(state), "launcher")
+
+
+def xdg_folder(variable: str) -> str:
+    """Return the folder that a variable names; "" for a relative one, which depends on the current folder.
+
+    Source: XDG Base Directory Specification, "Basics".
+    """
+    given = os.path.expanduser(os.environ.get(variable, ""))
+    return given if os.path.isabs(given) else ""
 
 
 def ledger() -> str:
@@ -82,7 +91,7 @@ def slots() -> str:
 def runtime() -> str:
     """Folder that all state folders of this user on this machine share: $XDG_RUNTIME_DIR/launcher, else
     /tmp/launcher-UID."""
-    given = os.environ.get("XDG_RUNTIME_DIR")
+    given = xdg_folder("XDG_RUNTIME_DIR")
     return os.path.join(given, "launcher") if given else f"/tmp/launcher-{os.geteuid()}"
 
 

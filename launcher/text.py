@@ -141,6 +141,12 @@ def listing(words: Sequence[str], limit: int = 5) -> str:
     return shown if len(words) <= limit else f"{shown} … and {len(words) - limit:,} more"
 
 
+def first_lines(lines: Sequence[str]) -> str:
+    """Return the first FEW of the lines as one text, and the number of the others."""
+    more = [f"… and {len(lines) - FEW:,} more"] if len(lines) > FEW else []
+    return "\n".join([*lines[:FEW], *more])
+
+
 def some_of(names: Sequence[str], limit: int = 10) -> str:
     """`train.py, model.py`, safe on a terminal, and past the limit `and 3 more`."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""

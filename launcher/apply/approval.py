@@ -14,6 +14,7 @@ from launcher.plan.step import LACKING, Reason
 from launcher.specs.launch import InputRef, JobKey
 from launcher.specs.notify import Destination, check_url, key_bytes
 from launcher.specs.secret import Secret
+from launcher.text import first_lines
 
 if TYPE_CHECKING:
     from launcher.specs.binding import BoundLaunch
@@ -32,11 +33,11 @@ class PlanProblemError(LauncherError):
 
 
 def check_plan(plan: Plan) -> None:
-    """Raise LauncherError when jobs in the plan cannot be planned, naming all of them."""
+    """Raise LauncherError when jobs in the plan cannot be planned, naming the first of them."""
     if plan.problems:
         hints = dict.fromkeys(problem.hint for problem in plan.problems if problem.hint)
         raise PlanProblemError(
-            "\n".join(f"{p.key.job}: {p.message}" for p in plan.problems),
+            first_lines([f"{p.key.job}: {p.message}" for p in plan.problems]),
             hint="; ".join(hints),
             code=plan.problems[0].code,
         )

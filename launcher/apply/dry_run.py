@@ -21,7 +21,7 @@ from launcher.plan.step import Guard, Reason, Step
 from launcher.specs.app import ROLE_FIELDS, Role
 from launcher.specs.attempt import StoodOn
 from launcher.specs.launch import JobKey, Launch, WorkspaceRef
-from launcher.text import some_of
+from launcher.text import first_lines, some_of
 
 if TYPE_CHECKING:
     from launcher.schedulers.staged import Verdict
@@ -105,7 +105,7 @@ def _refused(scheduler: str, verdict: Verdict, step: Step) -> Reason:
 
 
 def _each(steps: Iterable[Step], act: Callable[[Step], Step]) -> tuple[Step, ...]:
-    """Return the results of `act` for all steps. Raises SchedulerError with every refusal."""
+    """Return the results of `act` for all steps. Raises SchedulerError with the first refusals."""
     done: list[Step] = []
     refused: list[tuple[JobKey, LauncherError]] = []
     for step in steps:
@@ -116,7 +116,7 @@ def _each(steps: Iterable[Step], act: Callable[[Step], Step]) -> tuple[Step, ...
     if refused:
         lines = [f"{key.job}: {error}" for key, error in refused]
         hints = dict.fromkeys(error.hint for _, error in refused if error.hint)
-        raise SchedulerError("\n".join(lines), hint="; ".join(hints) or None)
+        raise SchedulerError(first_lines(lines), hint="; ".join(hints) or None)
     return tuple(done)
 
 

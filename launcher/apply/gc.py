@@ -8,9 +8,10 @@ from typing import Any
 
 from launcher.apply.engines import Engines, record_ends
 from launcher.dataclass import dataclass, field
-from launcher.errors import LauncherError, SchedulerError, StateError
+from launcher.errors import FullDiskError, LauncherError, SchedulerError, StateError
+from launcher.schedulers.registry import open_store
 from launcher.schedulers.staged import StagedScheduler
-from launcher.specs.attempt import ENDED_STATES, UNSTARTED_STATES
+from launcher.specs.attempt import ENDED_STATES, UNSTARTED_STATES, Attempt
 from launcher.specs.outputs import job_of, own_output, read_outputs
 from launcher.state.records import AppRecord
 from launcher.state.store import Store
@@ -75,6 +76,26 @@ def ended(app: AppRecord) -> float:
     return app.ended_at or app.created_at or 0.0
 
 
+def collect_here(schedulers: Sequence[str], rule: Rule, *, dry_run: bool, **options: Any) -> Collected:
+    """`collect` in this state folder; where its disk is full, first apps whose removal writes nothing."""
+
+    def collected(only_recorded: bool = False) -> Collected:
+        reads = dry_run or only_recorded
+        with open_store(readonly=reads) as store, Engines(store, readonly=dry_run) as engines:
+            params = {**options, "dry_run": dry_run, "only_recorded": only_recorded}
+            return collect(store, engines, schedulers, rule, **params)
+
+    try:
+        return collected()
+    except FullDiskError:
+        removed = [] if dry_run else collected(only_recorded=True).removed
+        if not removed:
+            raise
+    done = collected()
+    done.removed[:0] = removed
+    return done
+
+
 def collect(
     store: Store,
     engines: Engines,
@@ -86,29 +107,36 @@ def collect(
     logs: bool = False,
     tombstones: bool = False,
     outputs: bool = False,
+    only_recorded: bool = False,
 ) -> Collected:
     """Record new ends, remove apps by `rule`, then remove shared objects that no app uses any more.
 
     Objects that cannot be removed, and engines that do not answer, are reported; the rest is still removed.
+    Raises FullDiskError before it removes anything.
 
     Args:
         dry_run: change nothing; shared objects are not examined.
         logs: remove only the logs of the apps; their records and shared objects stay.
         tombstones, outputs: also remove the engines' records of outcomes, by the age in `rule`, and the
             output folders that no job depends on any more, whatever their age.
+        only_recorded: only apps of which the ledger has all that can be known. Writes nothing into it.
     """
     done = Collected()
     for name in schedulers:
         try:
-            if not dry_run:
+            if not dry_run and not only_recorded:
                 record_ends(store, engines, [name])
-            at = _Collection(engines.get(name), store, rule, done, now=now, dry_run=dry_run)
+            at = _Collection(
+                engines.get(name), store, rule, done, now=now, dry_run=dry_run, only_recorded=only_recorded
+            )
             (at.collect_logs if logs else at.collect)()
-            if tombstones:
+            if tombstones and not only_recorded:
                 at.forget()
-            if outputs:
+            if outputs and not only_recorded:
                 at.remove_outputs()
         except LauncherError as error:
+            if isinstance(error, FullDiskError) and not done.removed:
+                raise
             done.problems.append((name, error))
     live = sum(each.scheduler in schedulers and rule.concerns(each.project) for each in store.live_attempts())
     if live:
@@ -128,10 +156,12 @@ class _Collection:
         *,
         now: float,
         dry_run: bool,
+        only_recorded: bool,
     ) -> None:
         self._scheduler, self._store = scheduler, store
         self._rule, self._done = rule, done
         self._now, self._dry_run = now, dry_run
+        self._only_recorded = only_recorded
 
     def collect(self) -> None:
         """Remove the apps, and the shared objects."""
@@ -227,19 +257,21 @@ class _Collection:
         self._keep(Counter(why for _, why in judged if why), "app")
         if others := len(concerned) - len(own):
             self._done.kept.append((plural(others, "app"), "of other users or state folders (LAUNCHER_HOME)"))
-        return [app for app, why in judged if not why][::-1]
+        chosen = [app for app, why in judged if not why][::-1]
+        if not self._only_recorded:
+            return chosen
+        recorded = self._recorded(chosen)
+        return [app for app in chosen if _is_complete(recorded.get(app.app_id))]
+
+    def _recorded(self, apps: Iterable[AppRecord]) -> dict[str, Attempt]:
+        return self._store.by_app_ids(app.app_id for app in apps)
 
     def _remove(self, apps: Sequence[AppRecord]) -> None:
-        recorded = {} if self._dry_run else self._store.by_app_ids(app.app_id for app in apps)
+        recorded = {} if self._dry_run else self._recorded(apps)
         for app in apps:
             try:
                 if not self._dry_run:
-                    last = recorded.get(app.app_id)
-                    is_complete = (
-                        last is not None
-                        and last.state in ENDED_STATES - {"lost"}
-                        and (bool(last.used) or last.started_at is None)
-                    )  # nothing more can be found out about it
+                    is_complete = _is_complete(recorded.get(app.app_id))
                     attempt = None if is_complete else self._scheduler.attempt(app.app_id)
                     if attempt is not None and not attempt.is_live:
                         self._store.record(attempt)  # the last record of its outcome if the ledger was lost
@@ -247,3 +279,10 @@ class _Collection:
                 self._done.removed.append(app)
             except LauncherError as error:
                 self._done.problems.append((app.handle, error))
+
+
+def _is_complete(last: Attempt | None) -> bool:
+    """Whether nothing more can be found out about an attempt, as the ledger has it."""
+    if last is None or last.state not in ENDED_STATES - {"lost"}:
+        return False
+    return bool(last.used) or last.started_at is None

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from launcher.apply.engines import opened
-from launcher.apply.gc import Collected, Rule, collect, ended
+from launcher.apply.gc import Collected, Rule, collect_here, ended
 from launcher.cli.arguments import count, duration
 from launcher.cli.console import Console
 from launcher.cli.render.findings import problems_json
@@ -70,18 +69,8 @@ def run(args: Any, console: Console) -> int:
     rule = Rule(older_than_s=older_than_s, keep=args.keep or 0, project=args.project)
     names = [args.scheduler] if args.scheduler is not None else with_apps_here()
     now = time.time()
-    with opened(readonly=args.dry_run) as (store, engines):
-        done = collect(
-            store,
-            engines,
-            names,
-            rule,
-            now=now,
-            dry_run=args.dry_run,
-            logs=args.logs,
-            tombstones=args.tombstones,
-            outputs=args.outputs,
-        )
+    options = {"logs": args.logs, "tombstones": args.tombstones, "outputs": args.outputs}
+    done = collect_here(names, rule, now=now, dry_run=args.dry_run, **options)
     if args.scheduler is not None and [name for name, _ in done.problems] == names:
         raise done.problems[0][1]
     code = 1 if any("://" in what for what, _ in done.problems) else 0

@@ -14,6 +14,7 @@ from launcher.cli.render.values import Cell, ago, state_cell, table, took, witho
 from launcher.inventory.attempts import attempts_of, newest_attempts
 from launcher.inventory.find import find_app
 from launcher.specs.attempt import Attempt
+from launcher.specs.jobkey import are_of_several_sessions
 
 _MOST = 20
 _SHORT = 7
@@ -65,10 +66,11 @@ def history_text(
     """Return a line for each attempt: number, state, action, times, commit, pull request, actor, reason."""
     now = time.time()
     names = ("JOB",) if with_jobs else ()
+    in_full = are_of_several_sessions(each.key for each in attempts)
     headings = (*names, "ATTEMPT", "STATE", "ACTION", "CREATED", "TOOK", "COMMIT", "PULL", "BY", "WHY")
     rows: list[list[Cell]] = [
         [
-            *([(each.key.job, "bold")] if with_jobs else []),
+            *([(str(each.key) if in_full else each.key.job, "bold")] if with_jobs else []),
             str(each.number),
             state_cell(each.state),
             each.action,

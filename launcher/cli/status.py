@@ -66,7 +66,7 @@ of one cannot be reached. Ctrl-C stops watching; the apps keep running."""
         if args.json:
             console.json(status_json(app), ascii=True)
         else:
-            console.print(status_text(app, more=_next(app), color=console.color))
+            console.print(status_text(app, more=_next(app), color=console.color, columns=console.columns))
         return 0
 
 
@@ -171,7 +171,7 @@ which the digest is computed."""
             return 0
         document = more.pop("document", None)
         facts = {name.replace("_", " "): _text(value) for name, value in more.items() if value}
-        console.print(status_text(found, more=facts, color=console.color))
+        console.print(status_text(found, more=facts, color=console.color, columns=console.columns))
         if document:
             from launcher.cli.render.document import flat
             from launcher.text import paint

@@ -138,7 +138,7 @@ def _print_ends(apps: Sequence[AppRecord], console: Console, *, as_json: bool) -
         console.json(list(map(status_json, apps)))
         return
     if len(apps) == 1:
-        console.print(status_text(apps[0], color=console.color))
+        console.print(status_text(apps[0], color=console.color, columns=console.columns))
         return
     console.print(apps_table(apps, color=console.color, columns=console.columns))
     console.print(in_short(apps))

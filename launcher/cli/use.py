@@ -9,14 +9,14 @@ from typing import Any
 from launcher.cli.arguments import add_project, add_target, moment, positive
 from launcher.cli.console import Console
 from launcher.cli.render import values
-from launcher.cli.render.values import Cell, table, without_columns
+from launcher.cli.render.values import Cell, room, shortened, table, text_of, without_columns
 from launcher.errors import LauncherError, UsageError
 from launcher.inventory import recorded
 from launcher.inventory.find import AppName, find_each
 from launcher.inventory.listing import present
 from launcher.inventory.use import Amount, JobUse, uses
 from launcher.plan.diff import field, show_at
-from launcher.specs.jobkey import JobKey
+from launcher.specs.jobkey import JobKey, are_of_several_sessions
 from launcher.text import listing, plural, typed
 
 _MOST = 20
@@ -72,9 +72,9 @@ def run(args: Any, console: Console) -> int:
     if not found:
         console.note("no attempts since then; `--since 30d` looks further back")
         return 0
-    rows = [row for use in found for row in _rows(use)]
-    without_columns(_HEADINGS, rows, console.columns, _OPTIONAL)
-    console.print(table(_HEADINGS, rows, color=console.color))
+    in_full = are_of_several_sessions((each.project, each.target, each.name) for each in found)
+    rows = [row for use in found for row in _rows(use, in_full=in_full)]
+    console.print(_fitted(rows, console.columns, color=console.color))
     for line in reasons(found):
         console.note(line)
     if len(found) < total:
@@ -139,11 +139,17 @@ _JSON = {"cpu_millis": "cores", "memory_bytes": "memory_bytes", "timeout_s": "ti
 _HEADINGS = ("JOB", "ROLE", "AMOUNT", "ASKED", "MEDIAN", "HIGHEST", "OF", "SOURCE", "SUGGESTED")
 _OPTIONAL = ("SOURCE", "OF", "MEDIAN")
 """The columns that a narrow terminal does not show, in the order in which they are dropped."""
+_SHORTEST = 7  # columns that a name has at least
 
 
-def _rows(use: JobUse) -> list[list[Cell]]:
-    """Return a row for each amount: asked for, median and highest of the attempts, suggestion."""
-    title = f"{use.name} ({plural(len(use.keys), 'job')})" if len(use.keys) > 1 else use.name
+def _rows(use: JobUse, *, in_full: bool) -> list[list[Cell]]:
+    """Return a row for each amount: asked for, median and highest of the attempts, suggestion.
+
+    Args:
+        in_full: whether the name of the job has its project and target.
+    """
+    name = str(JobKey(use.project, use.target, use.name)) if in_full else use.name
+    title = f"{name} ({plural(len(use.keys), 'job')})" if len(use.keys) > 1 else name
     rows: list[list[Cell]] = []
     role = ""
     for amount in use.amounts:
@@ -164,6 +170,16 @@ def _rows(use: JobUse) -> list[list[Cell]]:
             ]
         )
     return rows or [[(title, "bold"), "", "", "", "", "", str(use.attempts), "", ""]]
+
+
+def _fitted(rows: list[list[Cell]], columns: int | None, *, color: bool) -> str:
+    """Return the table without the columns for which a terminal is too narrow, and with shorter names."""
+    without_columns(_HEADINGS, rows, columns, _OPTIONAL)
+    if columns is not None:
+        left = room([*_HEADINGS[1:], ""], [[*row[1:], ""] for row in rows], columns)
+        for row in rows:
+            row[0] = (shortened(text_of(row[0]), max(left, _SHORTEST)), "bold") if row[0] else ""
+    return table(_HEADINGS, rows, color=color)
 
 
 def _asked(amount: Amount) -> str:

@@ -22,6 +22,7 @@ from launcher.plan.reconcile import reached
 from launcher.schedulers.ended_process import last_lines
 from launcher.schedulers.registry import open_store
 from launcher.specs.attempt import Attempt
+from launcher.specs.jobkey import are_of_several_sessions
 from launcher.state.records import AppRecord, ReplicaRecord, as_seen
 from launcher.text import FEW
 
@@ -69,6 +70,7 @@ class ReportedApp:
 
     Attributes:
         attempt: None for an app without a job.
+        is_named_in_full: whether its name has project and target, since the report has several of them.
         is_detailed: whether its scheduler was asked, so that `app` has its replicas.
         tail_of: the replica whose last lines are `lines`; "" for none.
         unread: why there are no lines; "" when there are, or none were asked for.
@@ -77,6 +79,7 @@ class ReportedApp:
     app: AppRecord
     attempt: Attempt | None
     timeline: Timeline
+    is_named_in_full: bool = False
     is_detailed: bool = False
     root: ReplicaRecord | None = None
     stack: Sequence[str] = ()
@@ -92,7 +95,10 @@ class ReportedApp:
     @property
     def name(self) -> str:
         """`train@3`; the name of an app without a job."""
-        return f"{self.app.job}@{self.app.number}" if self.app.job else self.app.name or self.app.app_id
+        if not self.app.job:
+            return self.app.name or self.app.app_id
+        job = f"{self.app.session}/{self.app.job}" if self.is_named_in_full else self.app.job
+        return f"{job}@{self.app.number}"
 
     @property
     def why(self) -> str:
@@ -184,7 +190,8 @@ def gather(choice: ReportChoice, limit: int, warn: Warn) -> Report:
     apps, counts = _window(choice, keys, single, limit, warn)
     with open_store(readonly=True) as store:
         attempts = store.by_app_ids(app.app_id for app in apps)
-    entries = [_entry(app, attempts.get(app.app_id)) for app in apps]
+    in_full = are_of_several_sessions(app.key for app in apps if app.job)
+    entries = [_entry(app, attempts.get(app.app_id), in_full) for app in apps]
     latest = latest_of(entries)
     failures = list(_failures(entries, latest))
     live = [each for each in entries if each.app.is_live]
@@ -268,12 +275,12 @@ def _window(
     return sorted(apps, key=lambda app: app.created_at or 0.0, reverse=True), counts
 
 
-def _entry(app: AppRecord, attempt: Attempt | None) -> ReportedApp:
+def _entry(app: AppRecord, attempt: Attempt | None, in_full: bool) -> ReportedApp:
     if attempt is not None and attempt.handle != app.handle:
         attempt = None
     if attempt is not None and app.is_live:
         attempt = as_seen(attempt, app)
-    return ReportedApp(app=app, attempt=attempt, timeline=of_record(app))
+    return ReportedApp(app=app, attempt=attempt, timeline=of_record(app), is_named_in_full=in_full)
 
 
 # -- why they failed, and what waits -------------------------------------------------------------------------

@@ -212,7 +212,7 @@ def _problems(
                 key=one.key,
                 code="duplicate_job",
                 message=f"declared by {one.file} and by {launch.file}",
-                hint="give one of them another `name:` or `project:`",
+                hint="give one of them another `name` or `project`",
             )
             problems.append(problem)
         elif not take_over and has_other_origin(launch, latest.get(launch.key)):
@@ -220,7 +220,8 @@ def _problems(
             whose = (
                 f"`{key.job}` in project `{key.project}` was last applied from {last.origin} ({last.path})"
             )
-            hint = f"set `project:` in {launch.file}, or pass --take-over to make the job this repository's"
+            take = "pass --take-over to make the job this repository's"
+            hint = f"set another `project` in {launch.file}, or {take}"
             problems.append(PlanProblem(key=key, code="origin_conflict", message=whose, hint=hint))
         first.setdefault(launch.key, launch)
     return sorted(problems, key=lambda problem: problem.key)

@@ -17,6 +17,7 @@ from typing import Any, TextIO
 
 from launcher.errors import LauncherError, SchedulerError
 from launcher.files import PROJECT_FILE, project_file, read_regular
+from launcher.paths import xdg_folder
 from launcher.schedulers.registry import get_scheduler, get_scheduler_factories
 from launcher.specs.app import CfgVal
 from launcher.specs.projectfile import TABLES, Fault, faults
@@ -224,8 +225,8 @@ def _checked(source: _Source, scheduler: str, key: str, value: Any, opts: runopt
 
 
 def _of_user() -> str | None:
-    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join("~", ".config")
-    path = os.path.join(os.path.expanduser(base), "launcher", CONFIG_FILE)
+    base = xdg_folder("XDG_CONFIG_HOME") or os.path.expanduser(os.path.join("~", ".config"))
+    path = os.path.join(base, "launcher", CONFIG_FILE)
     return path if os.path.isfile(path) else None
 
 

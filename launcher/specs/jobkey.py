@@ -59,6 +59,11 @@ class JobKey(_Fields):
         return f"{self.session}/{self.job}"
 
 
+def are_of_several_sessions(keys: Iterable[tuple[str, str, str]]) -> bool:
+    """Whether jobs are of several projects or targets, so that a name alone may mean two of them."""
+    return len({key[:2] for key in keys}) > 1
+
+
 def attempt_id(key: JobKey, number: int) -> str:
     """The app id of an attempt: `<job>-<number>-<h>`, the same on every machine.
 

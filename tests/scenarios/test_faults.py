@@ -179,6 +179,25 @@ def test_a_full_state_folder_is_one_clear_error_and_leaves_no_half_made_app(scen
     assert runs.read_text() == "run\n"
 
 
+GC_ON_A_FULL_DISK = """
+launcher apply "$1" --yes --wait
+fill
+launcher gc $2 --older-than 0; echo "$?"
+launcher gc $2 --older-than 0; echo "$?"
+launcher apply "$1" --yes --wait; echo "$?"
+"""
+
+
+@pytest.mark.parametrize("option", ["", "--logs"])
+def test_gc_frees_a_full_disk_and_keeps_the_outcomes(scenario, option):
+    runs = scenario.folder / "runs"
+    file = scenario.job(f"echo run >>{runs}; head -c 300000 /dev/zero")
+    codes, err = on_small_disk(scenario, "1m", GC_ON_A_FULL_DISK, file, option)
+    assert codes == ["0", "0", "0"], err
+    assert err.count("\n1 app removed\n" if not option else "\nlogs of 1 app removed\n") == 1
+    assert runs.read_text() == "run\n"
+
+
 FULL_DURING_A_RUN = """
 launcher apply "$1" --yes
 fill

@@ -23,7 +23,7 @@ from launcher.cli.render.values import (
     used,
 )
 from launcher.state.records import ENDED, LIVE
-from launcher.text import cores, fold, memory, named, paint, plural, printable, width
+from launcher.text import cores, fold, memory, named, paint, plural, printable, width, wrapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -211,21 +211,28 @@ _COLUMNS = 80  # a wider table of replicas drops the column of use
 _MOST_REPLICAS = 100  # above this number, only replicas in other states are listed
 
 
-def status_text(app: AppRecord, *, more: Mapping[str, str] | None = None, color: bool = False) -> str:
+_PROSE = ("why", "warning", "needs")  # facts without commands, which a line break would spoil
+
+
+def status_text(
+    app: AppRecord, *, more: Mapping[str, str] | None = None, color: bool = False, columns: int | None = None
+) -> str:
     """Return the text of `status`, without a newline at the end.
 
     Args:
         more: further facts to show, by name.
+        columns: width to which prose is wrapped; None does not wrap.
     """
     now = time.time()
     state, style = state_cell(app.state)
     head = f"{paint(app.name or app.app_id, 'bold', color)}  {paint(state, style, color)}"
     facts = [*_facts(app, now), *(more or {}).items()]
     size = max(len(name) for name, _ in facts)
-    lines = [
-        head,
-        *(f"  {paint(name.ljust(size), 'dim', color)}  {_below(value, size)}" for name, value in facts),
-    ]
+    lines = [head]
+    for name, value in facts:
+        if columns is not None and name in _PROSE:
+            value = "\n".join(wrapped(value, columns - size - 4))
+        lines.append(f"  {paint(name.ljust(size), 'dim', color)}  {_below(value, size)}")
     cause = app.root_cause
     if cause and (error := cause.error):
         lines += ["", root_cause_text(cause, error, app.handle, color=color)]

@@ -18,7 +18,7 @@ from launcher.plan.decide import ran
 from launcher.plan.diff import Change, differences, field, is_workspace_digest, show, show_both
 from launcher.plan.model import Plan, PlanTotal
 from launcher.plan.step import UNITS, Estimate, Step, in_hours
-from launcher.specs.launch import JobKey
+from launcher.specs.jobkey import JobKey, are_of_several_sessions
 from launcher.specs.macros import with_brackets
 from launcher.specs.notify import Destination
 from launcher.specs.secret import HIDDEN, hide
@@ -304,8 +304,8 @@ def action(step: Step) -> str:
 
 def namer(plan: Plan) -> Callable[[Step], str]:
     """Return a function that names steps: by job, with project and target if the plan has several."""
-    single = len({(step.key.project, step.key.target) for step in plan.steps}) <= 1
-    return lambda step: step.key.job if single else str(step.key)
+    in_full = are_of_several_sessions(step.key for step in plan.steps)
+    return lambda step: str(step.key) if in_full else step.key.job
 
 
 _MOST_NAMED = 3

@@ -61,10 +61,13 @@ def plan_text(plan: Plan, *, color: bool = False, columns: int | None = None, in
     sizes = (len(label) for _, label in rows if len(label) <= (columns or COLUMNS) // 2)
     page = _Page(name, max(sizes, default=0), shared, color, columns, folded)
     lines = [line for shows, label in rows for line in page.row(shows, label)]
-    lines += [f"{paint('?', 'yellow', color)}   {orphan}" for orphan in plan.orphans]
+    for orphan in plan.orphans:
+        first, *more = _note(str(orphan), columns)
+        lines += [f"{paint('?', 'yellow', color)}   {first}", *more]
     counted = {family_of(step) for step in shown if step.key in folded}
     unchanged = [step for step in plan.steps if step.key in quiet and family_of(step) not in counted]
-    lines += _unchanged([step for step in unchanged if not step.is_edited], name, color)
+    for text in _unchanged([step for step in unchanged if not step.is_edited], name):
+        lines += [paint(line, "dim", color) for line in _note(text, columns)]
     for text in edited_lines([step for step in unchanged if step.is_edited], plan.steps, name):
         first, *more = _note(text, columns)
         lines += [f"{paint('=', 'dim', color)}   {first}", *more]
@@ -159,7 +162,10 @@ class _Page:
         # The roles below show that a job is new.
         plain = len(step.reasons) == 1 and step.reasons[0].code == "no_attempt" and not step.reasons[0].detail
         why = "" if step.after and plain else f": {step.why(self._changed(step, first))}"
-        yield f"{mark} {name}  {action(step)}{why}"
+        taken = len(_INDENT) + max(self._size, len(label))
+        text, *more = _beside(f"{action(step)}{why}", taken, self._terminal)
+        yield f"{mark} {name}  {text}"
+        yield from (_INDENT + _DEEPER + line for line in more)
         for text, style in self._below(step, first):
             yield _INDENT + paint(text, style, self._color)
 
@@ -184,12 +190,15 @@ class _Page:
             text = f"{about(step.estimate)} {by_attempts(step.estimate)}"
             yield from ((line, "dim") for line in _note(text, self._terminal))
         if step.waits_for:
-            yield f"waits for {step.waits_for}", ""
+            yield from ((line, "") for line in _note(f"waits for {step.waits_for}", self._terminal))
         if step.has_effects:
             yield from ((f"stops {stop.app_id} ({stop.state})", "red") for stop in step.stops)
             yield from ((f"withdraws {each.app_id} ({each.state})", "") for each in step.withdraws)
         if step.kind == "hold":
-            yield _remedy(step), ""
+            remedy = _remedy(step)
+            # An option and its value stay on one line, so that they can be copied.
+            columns = None if "--" in remedy else self._terminal
+            yield from ((line, "") for line in _note(remedy, columns))
         for note in step.notes:
             if note not in self._shared:
                 yield from ((line, "dim") for line in _note(f"note: {note}", self._terminal))
@@ -199,6 +208,19 @@ def _note(text: str, columns: int | None) -> Iterator[str]:
     first, *more = wrapped(text, columns - len(_DEEPER)) if columns else [text]
     yield first
     yield from (_DEEPER + line for line in more)
+
+
+def _beside(text: str, taken: int, columns: int | None) -> list[str]:
+    """Wrap a text that stands behind `taken` columns of its line, and further lines after an indent.
+
+    Args:
+        columns: those after the indent; None does not wrap.
+    """
+    if not columns:
+        return [text]
+    behind = "-" * (taken - len(_INDENT))  # one word with the first of the text
+    first, *rest = wrapped(behind + text, columns)
+    return [first[len(behind) :], *(wrapped(" ".join(rest), columns - len(_DEEPER)) if rest else ())]
 
 
 def _shared_notes(steps: Sequence[Step]) -> dict[str, list[Step]]:
@@ -247,8 +269,8 @@ def _remedy(step: Step) -> str:
     return f"to run it again: --rerun {step.key.job}"
 
 
-def _unchanged(steps: Sequence[Step], name: Callable[[Step], str], color: bool) -> Iterator[str]:
-    """Return lines on unchanged jobs: number and names per reason. A large matrix has one name."""
+def _unchanged(steps: Sequence[Step], name: Callable[[Step], str]) -> Iterator[str]:
+    """Return texts on unchanged jobs: number and names per reason. A large matrix has one name."""
     by_reason: dict[str, dict[object, list[Step]]] = {}
     for step in steps:
         code = step.reasons[0].code
@@ -259,8 +281,7 @@ def _unchanged(steps: Sequence[Step], name: Callable[[Step], str], color: bool) 
     for reason, found in by_reason.items():
         total = sum(map(len, found.values()))
         names = [text for members in found.values() for text in _names(members, total, name)]
-        text = f"{plural(total, 'job')} unchanged, {reason}: {listing(names)}"
-        yield paint(f"=   {text}", "dim", color)
+        yield f"=   {plural(total, 'job')} unchanged, {reason}: {listing(names)}"
 
 
 def _names(members: Sequence[Step], total: int, name: Callable[[Step], str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from launcher.jobfile.model.types import VERSION
 from launcher.jobfile.text.document import Document, Path
 from launcher.specs import canonical
 from launcher.specs.launch import Launch
+from launcher.text import distance
 
 MAX_JOBS = 40_000
 """The most jobs of one file under all of its targets."""
@@ -35,6 +37,10 @@ MAX_JOBS = 40_000
 MAX_TEXT = 128 << 20
 """The most characters to compile: jobs under all targets, times the file's length without its matrix."""
 
+MAX_SPELLINGS = 3
+"""How often a file is checked again with the keys that its unknown ones mean: once for each level of them."""
+
+_MEANT = re.compile(r"did you mean `([\w-]+)`\?")
 _COMMON_ROLE: Path = ("defaults", "role")
 _HIDES_USES = frozenset({"yaml-syntax", "toml-syntax", "unknown-reference", "lookalike-reference"})
 """Codes that hide unused variables: the faulty text may be the variable's only reference."""
@@ -165,7 +171,46 @@ def _declared(job: Layered, target: str, inputs: Inputs, home: Home, is_whole: b
 
 
 def compile_document(document: Document, work: Work) -> FileResult:
-    """Compile a job file, each of its jobs under the target asked for, and check them under all others."""
+    """Compile a job file, each of its jobs under the target asked for, and check them under all others.
+
+    A file with misspelt keys is checked as one with the keys that they mean: their values have problems too,
+    and what lacks them has none.
+    """
+    result = _compile_as_is(document, work)
+    found, made = result.problems, result.made
+    misspelt = _Gathered()
+    for _ in range(MAX_SPELLINGS):
+        names = _meant(document, found)
+        if not names:
+            break
+        misspelt.add([each for each in found if _start(each) in names])
+        document = document.renamed(names)
+        result = _compile_as_is(document, work)
+        found = result.problems
+    misspelt.take(found)
+    return replace(result, made=made, problems=tuple(misspelt.found))
+
+
+def _meant(document: Document, found: Iterable[Diagnostic]) -> dict[tuple[int, int], str]:
+    """Return the position of each misspelt key with values inside, and the key that is spelt alike."""
+    near: dict[tuple[int, int] | None, str] = {}
+    for each in found:
+        meant = _MEANT.fullmatch(each.label) if each.code == "unknown-field" else None
+        if meant and each.file == document.source.file:
+            near[_start(each)] = meant[1]
+    names: dict[tuple[int, int], str] = {}
+    taken: set[tuple[int, str]] = set()
+    for at, key, mapping in document.keys() if near else ():
+        name = near.get(at, key)
+        is_slip = distance(key, name) <= max(len(key), len(name)) // 3
+        is_free = name not in mapping and (id(mapping), name) not in taken
+        if is_slip and is_free and isinstance(mapping[key], dict | list):
+            names[at] = name
+            taken.add((id(mapping), name))
+    return names
+
+
+def _compile_as_is(document: Document, work: Work) -> FileResult:
     problems, file = Collector(document, document.problems), document.source.file
     if document.value is None or not is_known_version(document.value, problems):
         return FileResult(file=file, problems=tuple(problems.found))

@@ -43,6 +43,7 @@ _PHASES = ("var.", "matrix.", "job.", "git.", "target.", "needs.", "role.")
 _INNER = rf"\$<{_NAME}>"
 _NESTED = re.compile(rf"(?P<escape>\$?)(?P<whole>\$<[A-Za-z0-9_.\-]*(?:{_INNER}[A-Za-z0-9_.\-]*)+>)")
 """A reference with others in its name: `$<needs.prepare-$<matrix.day>.output_dir>`."""
+_IN_PROBE = "the command of a probe has the variables of its replica: set one to `{}` in `env` of the role"
 _NAMES_VALUES = "values of a `matrix` may stand in the name of its jobs: `$<matrix.lr>`"
 _NESTS = "$<needs.NAME.output_dir> and $<role.NAME.host>"
 
@@ -284,7 +285,9 @@ class References:
         elif is_run_macro(name):
             if place.mode != "run":
                 message = f"`{written}` is known only when the job runs, and cannot stand here"
-                self._note(path, "reference-phase", message, written, hint=f"it may stand in {WHERE_RUN}")
+                is_of_probe = path[2:4] == ("ready", "command")
+                hint = _IN_PROBE.format(written) if is_of_probe else f"it may stand in {WHERE_RUN}"
+                self._note(path, "reference-phase", message, written, hint=hint)
         elif name == JOB_DIR:
             if place.mode == "plain":
                 message = f"`{written}` is known only where the job runs, and cannot stand here"

@@ -16,7 +16,7 @@ import tomli
 from launcher.jobfile.messages.collector import spelt_alike
 from launcher.jobfile.text.document import Path
 from launcher.specs.text import compose_mount, cores_meant, shell_words
-from launcher.text import duration_meant
+from launcher.text import distance, duration_meant
 
 Fields = Mapping[str, Any]
 
@@ -103,9 +103,15 @@ def word_for(path: Path, key: str, value: Any) -> Word | None:
 
 
 def near_word_for(path: Path, key: str, value: Any) -> Word | None:
-    """Return the result of `word_for` for a misspelt word."""
-    near = spelt_alike(_plain(key), (*words().get(kind_of(path), {}),))
-    return word_for(path, near, value) if near else None
+    """Return the result of `word_for` for a misspelt word, or a part of one.
+
+    There are many words, so that one slip in four letters makes most short texts alike to one of them.
+    """
+    word = _plain(key)
+    near = spelt_alike(word, (*words().get(kind_of(path), {}),))
+    if near is None or (distance(word, near) > len(near) // 4 and word not in near.split("_")):
+        return None
+    return word_for(path, near, value)
 
 
 def meanings(key: str) -> Iterator[tuple[str, str, Any, Fields | str]]:

@@ -6,12 +6,12 @@ import os
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 from launcher import looks
-from launcher.dataclass import dataclass, field
+from launcher.dataclass import dataclass, field, replace
 from launcher.files import GIVEN, MAX_JOB_FILE_BYTES, is_below
 from launcher.jobfile.diagnostic import (
     Diagnostic,
@@ -320,6 +320,39 @@ class Document:
     def key_range(self, path: Path) -> Range:
         """Return the range of the key (or list item) at the end of `path`, or of the nearest around it."""
         return self._ranges(path)[0]
+
+    def keys(self) -> Iterator[tuple[tuple[int, int], str, dict[str, Any]]]:
+        """Yield the line and column of each key of the file, the key, and its mapping."""
+
+        def keys(value: Any, spot: Spot) -> Iterator[tuple[tuple[int, int], str, dict[str, Any]]]:
+            for item, inside in zip(value if spot.items else (), spot.items or (), strict=True):
+                yield from keys(item, inside)
+            for key, (start, _, inside) in (spot.entries or {}).items():
+                yield self.source.position(start), key, value
+                yield from keys(value[key], inside)
+
+        return keys(self.value, self.root())
+
+    def renamed(self, names: Mapping[tuple[int, int], str]) -> Document:
+        """Return the document with other names for the keys at some lines and columns."""
+
+        def renamed(value: Any, spot: Spot) -> tuple[Any, Spot]:
+            if spot.items:
+                pairs = [renamed(*pair) for pair in zip(value, spot.items, strict=True)]
+                made = Spot(spot.start, spot.end, spot.source)
+                made.items = [inside for _, inside in pairs]
+                return [each for each, _ in pairs], made
+            if not spot.entries:
+                return value, spot
+            values, entries = {}, {}
+            for key, (start, end, inside) in spot.entries.items():
+                name = names.get(self.source.position(start), key)
+                values[name], part = renamed(value[key], inside)
+                entries[name] = start, end, part
+            return values, spot.with_entries(entries)
+
+        value, root = renamed(self.value, self.root())
+        return replace(self, value=value, root=lambda: root)
 
     def extents(self, path: Path) -> list[Range]:
         """Return the range from the last key of `path` to the end of its value, for each layer with it."""

@@ -71,6 +71,17 @@ def test_problems_are_reported_before_a_missing_approval_and_each_hint_once() ->
     assert [line.partition(":")[0] for line in str(caught.value).splitlines()] == ["a", "b"]
 
 
+def test_the_problems_of_many_jobs_are_shown_for_the_first_ten_and_counted() -> None:
+    jobs = [job(f"s-{number:02}", origin="elsewhere") for number in range(30)]
+    with pytest.raises(LauncherError) as caught:
+        check_approved(
+            plan(jobs, *(attempt(job(each.key.job), "succeeded") for each in jobs)), allow_destructive=False
+        )
+    *shown, last = str(caught.value).splitlines()
+    assert [line.partition(":")[0] for line in shown] == [f"s-{number:02}" for number in range(10)]
+    assert last == "… and 20 more"
+
+
 @pytest.mark.parametrize(
     ("desired", "hint"),
     [

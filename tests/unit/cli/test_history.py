@@ -44,6 +44,18 @@ def test_the_attempts_of_a_job_are_listed_newest_first_with_their_reasons(file, 
     assert "showing" not in scenario.launcher("history", "train", "--limit", "2").err
 
 
+@pytest.mark.parametrize("command", ["history", "use", "report --markdown"])
+def test_jobs_of_one_name_in_two_projects_or_targets_are_told_apart(scenario: Scenario, command: str) -> None:
+    first = "version: 1\nname: train\nroles: {main: {run: sleep 0.01}}\n"
+    scenario.write("job.launcher.yaml", first + "targets: {dev: {timeout: 1h}}\n")
+    scenario.run_to_end("job.launcher.yaml")
+    alone = scenario.launcher(*command.split()).out
+    scenario.run_to_end("job.launcher.yaml", "--target", "dev")
+    shown = scenario.launcher(*command.split()).out
+    assert ("default/train" in alone, "train" in alone) == (False, True)
+    assert all(name in shown for name in ("default/train", "default.dev/train"))
+
+
 def test_json_has_the_reason_and_the_whole_origin_of_an_attempt(file: Path, scenario: Scenario) -> None:
     listed = json.loads(scenario.launcher("history", "train", "--json").out)
     assert [attempt["reason"] for attempt in listed] == REASONS

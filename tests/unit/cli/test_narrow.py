@@ -122,6 +122,18 @@ def test_the_attempts_of_a_job_fit_and_say_why_each_ran(columns, with_jobs):
     assert "SUCCEEDED" in text
 
 
+@pytest.mark.parametrize("columns", [40, 60])
+def test_the_name_of_a_matrix_is_shortened_until_the_amounts_that_its_jobs_used_fit(columns):
+    title = ("a-matrix-with-a-long-name-of-its-own (12 jobs)", "bold")
+    amounts = ["cores", "-", "1.8", "1.8", "3", "", ""]
+    rows = [[title, "main", *amounts], ["", "", "time", "5m", "28ms", "33ms", "3", "", ""]]
+    lines = use._fitted([*map(list, rows)], columns, color=False).splitlines()
+    assert all(len(line) <= columns for line in lines)
+    assert lines[1].startswith("a")
+    assert "s) " in lines[1]
+    assert title[0] in use._fitted(rows, None, color=False)
+
+
 def test_the_amounts_that_a_job_used_fit_in_50_columns():
     headings = ("JOB", "ROLE", "AMOUNT", "ASKED", "MEDIAN", "HIGHEST", "OF", "SOURCE", "SUGGESTED")
     rows = [["train", "", "memory", "16 GiB", "3.1 GiB", "4.2 GiB", "12", "peak", "memory: 5GiB"]]

@@ -145,6 +145,20 @@ def test_notes_are_wrapped_on_a_terminal_and_nowhere_else():
     assert " ".join(on_terminal.split()).count(note) == 1
 
 
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_reasons_and_names_of_unchanged_jobs_are_wrapped_on_a_terminal_and_nowhere_else(columns):
+    jobs = [launch(name) for name in ("broken", "first-of-all", "second-of-all", "third-of-all")]
+    message = "main/0 exited with 3: " + "word " * 20 + "end"
+    failed = attempt(jobs[0], "failed", message=message)
+    made = plan(jobs, [failed, *(attempt(job, "succeeded") for job in jobs[1:])])
+    named = "=   3 jobs unchanged, already succeeded: first-of-all, second-of-all, third-of-all"
+    assert {f"!   broken  hold: attempt 1 failed: {message}", named} <= set(plan_text(made).splitlines())
+    on_terminal = plan_text(made, columns=columns)
+    assert all(len(line) <= columns for line in on_terminal.splitlines())
+    in_one_line = " ".join(on_terminal.split())
+    assert (in_one_line.count(message), in_one_line.count(" ".join(named.split()))) == (1, 1)
+
+
 def test_kept_jobs_with_a_common_note_are_counted_all_the_same():
     jobs = [launch(name) for name in "abc"]
     made = plan(jobs, [attempt(job, "succeeded") for job in jobs[:2]])

@@ -26,6 +26,20 @@ def test_the_cause_of_a_failed_or_waiting_replica_is_a_reason():
     assert [row[heading.index("WHY") :] for row in rows] == ["killed: out of memory", "waits for a free GPU"]
 
 
+def test_the_reason_of_an_end_is_wrapped_on_a_terminal_and_its_further_lines_are_below_the_first():
+    message = "main/0 exited with 3: " + "word " * 20 + "end"
+    app = AppRecord("local_cwd", "default", "web-1-ypfhh", name="web", state="failed", message=message)
+    app.warnings = ["its log " + "cannot be read " * 5 + "now"]
+    assert f"  why      {message}\n" in status_text(app)
+    lines = status_text(app, columns=50).splitlines()
+    assert all(len(line) <= 50 for line in lines)
+    at = next(number for number, line in enumerate(lines) if line.startswith("  why"))
+    reason, warning = "\n".join(lines[at:]).split("\n  warning  ")
+    shown = [" ".join(each.removeprefix("  why").split()) for each in (reason, warning)]
+    assert shown == [message, *app.warnings]
+    assert {line[:11].strip() for line in lines[at + 1 :]} == {"", "warning"}
+
+
 def use(source: str = "process", memory: int = 3 * 2**30 + 2**27, wall_s: float = 10.0) -> Use:
     return Use((17.0, 1.0, memory, source), wall_s=wall_s)
 

@@ -72,6 +72,20 @@ def block(indent: str, fields: dict[str, Any]) -> str:
     return "".join(f"{indent}{entry(key, value, 'yaml')}\n" for key, value in fields.items())
 
 
+@pytest.mark.parametrize("name", ["nope", "none", "mode", "note", "flags", "comment", "values"])
+def test_a_word_of_another_tool_is_not_guessed_from_few_common_letters(tmp_path: Path, name: str) -> None:
+    [found] = compile_text(tmp_path, text("role", {name: "x"})).diagnostics
+    assert (found.label, found.hint.partition(":")[0]) == ("", "fields here")
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"), [("comand", "entrypoint"), ("hostnme", "host"), ("nodse", "num_replicas")]
+)
+def test_a_word_of_another_tool_may_be_misspelt(tmp_path: Path, name: str, advice: str) -> None:
+    [found] = compile_text(tmp_path, text("role", {name: "x"})).diagnostics
+    assert advice in f"{found.label}{found.hint}"
+
+
 @pytest.mark.parametrize(("kind", "name", "word"), ROWS)
 def test_a_word_of_another_tool_is_answered(tmp_path: Path, kind: str, name: str, word: Word) -> None:
     found = compile_text(tmp_path, text(kind, {name: word.example})).diagnostics

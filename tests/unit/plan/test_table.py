@@ -157,8 +157,8 @@ editing a policy never reruns anything
 a job of another repository is a problem
   train: 1 running origin=github.com/acme/audio path=a/train.launcher.yaml
   error: origin_conflict default/train: `train` in project `default` was last applied from
-    github.com/acme/audio (a/train.launcher.yaml) (hint: set `project:` in jobs/train.launcher.yaml, or pass
-    --take-over to make the job this repository's)
+    github.com/acme/audio (a/train.launcher.yaml) (hint: set another `project` in jobs/train.launcher.yaml,
+    or pass --take-over to make the job this repository's)
 # triggers and input files
 files that changed since the success run the job again
   train csv=2 max_attempts=1: 3 succeeded csv=1

@@ -214,6 +214,9 @@ def test_last_entries_that_cannot_be_read_are_not_passed_over(open_home: Path):
 # A full disk, damage, versions
 
 
+FULL = "is the disk full, or over its quota? `launcher gc --dry-run` shows what launcher can remove"
+
+
 def test_a_full_disk_is_one_clear_error_and_recorded_attempts_stay(launcher_home: Path):
     code = """
 from launcher.errors import StateError
@@ -234,7 +237,7 @@ with Store.open(readonly=True) as ledger:
     launcher_home.mkdir()
     first, second = mounted(f"mount -t tmpfs -o mode=700,size=1m tmpfs {launcher_home}", code).splitlines()
     number, rest = first.split(" ", 1)
-    assert rest.startswith("is the disk full, or over its quota? | cannot use ")
+    assert rest.startswith(f"{FULL} | cannot use ")
     assert (int(number) > 0, second) == (True, number)
 
 
@@ -261,14 +264,14 @@ except StateError as error:
 """
     launcher_home.mkdir()
     output = mounted(f"mount -t tmpfs -o mode=700,nr_inodes=12 tmpfs {launcher_home}", code)
-    assert output.splitlines() == ["[7]", "is the disk full, or over its quota?"]
+    assert output.splitlines() == ["[7]", FULL]
 
 
 def test_a_disk_without_room_for_a_ledger_is_one_clear_error(launcher_home: Path):
     code = "from launcher.state.store import Store\ntry: Store.open()\nexcept Exception as e: print(repr(e))"
     launcher_home.mkdir()
     output = mounted(f"mount -t tmpfs -o mode=700,size=16k tmpfs {launcher_home}", code)
-    assert output.startswith("StateError('cannot use ")
+    assert output.startswith("FullDiskError('cannot use ")
 
 
 @pytest.mark.parametrize("readonly", [False, True])

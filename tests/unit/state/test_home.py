@@ -12,6 +12,7 @@ import pytest
 from launcher import paths
 from launcher.errors import StateError
 from launcher.paths import make_token, token
+from launcher.runner.config import find_configs
 
 FOREIGN = 4711
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
@@ -60,6 +61,21 @@ def test_a_folder_that_the_system_does_not_make_is_an_error(monkeypatch: pytest.
     with pytest.raises(StateError, match="cannot write /proc/launcher") as caught:
         paths.ensure(paths.locks())
     assert "LAUNCHER_HOME" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("given", ["state", "./state", ""])
+def test_a_relative_folder_of_xdg_is_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    for name in ("LAUNCHER_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, given if name.startswith("XDG_") else "")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "state" / "launcher").mkdir(parents=True)
+    (tmp_path / "state" / "launcher" / "launcher.toml").touch()
+    assert paths.home() == f"{tmp_path}/.local/state/launcher"
+    assert paths.runtime() == f"/tmp/launcher-{os.geteuid()}"
+    assert find_configs() == []
 
 
 @pytest.mark.parametrize("found", [0o1777, 0o777, 0o775, 0o722])
