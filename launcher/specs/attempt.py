@@ -15,17 +15,9 @@ if TYPE_CHECKING:
     from launcher.specs.launch import Launch
 
 AttemptState = Literal[
-    "reserved",
-    "created",
-    "waiting",
-    "queued",
-    "running",
-    "succeeded",
-    "failed",
-    "cancelled",
-    "skipped",
+    "reserved", "created", "waiting", "queued", "running", "succeeded", "failed", "cancelled", "skipped",
     "lost",
-]
+]  # fmt: skip
 
 PENDING_STATES: frozenset[str] = frozenset({"reserved", "created"})
 WAITING_STATES: frozenset[str] = frozenset({"waiting", "queued"})
