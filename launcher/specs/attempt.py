@@ -28,7 +28,6 @@ ENDED_STATES: frozenset[str] = frozenset({"succeeded", "failed", "cancelled", "s
 same, and its holder waits in line for its share of the machine. `skipped`: its holder has given it up, since
 a need has not succeeded, or it was withdrawn; nothing of it has run."""
 
-
 HOLDER = "its holder"
 """The owner of an accepted attempt, as the ledger records it."""
 

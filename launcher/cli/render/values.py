@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from launcher.holding.use import Use
     from launcher.specs.attempt import Attempt
 
-
 STATE_STYLES = {
     "reserved": "dim",
     "created": "dim",
@@ -30,7 +29,6 @@ STATE_STYLES = {
     "cancelled": "yellow",
     "skipped": "yellow",
 }
-
 
 WAITING = "waiting "
 """The beginning of a pending replica's message while the replica waits for another role."""

@@ -119,13 +119,11 @@ TriggerItem = Annotated[
     Discriminator(mapping_tag),
 ]
 
-
 WorkspaceSpec = Annotated[
     Annotated[dict[NonEmpty, str], Field(min_length=1), Tag("<mapping>")]
     | Annotated[NonEmpty, Tag("<text>")],
     Discriminator(form_tag),
 ]
-
 
 ON_NEW_RUN = {"never": "Only the order counts: a new run of the other job does not run this one again."}
 
@@ -144,7 +142,6 @@ Needs = Annotated[
     Annotated[dict[str, NeedSpec | None], Tag("<mapping>")] | Annotated[list[str], Tag("<list>")],
     Discriminator(form_tag),
 ]
-
 
 OnEnd = Literal["hold", "rerun"]
 _HOLD = {"hold": "Do nothing until a user decides."}

@@ -144,13 +144,11 @@ WAITS_FOR = {
     "succeeded": "All of its replicas have ended with 0.",
 }
 
-
 DependsOn = Annotated[
     Annotated[dict[Label, Literal["started", "ready", "succeeded"]], Tag("<mapping>")]
     | Annotated[list[str], Tag("<list>")],
     Discriminator(form_tag),
 ]
-
 
 RETRY = {
     "application": "Every replica of the job is stopped and started again.",

@@ -38,7 +38,6 @@ MiB = Annotated[int, Field(ge=1, le=_MOST_MIB)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 NonEmpty = Annotated[str, Field(min_length=1)]
 
-
 Mode = Literal["run", "bound", "plain", "matrix", "never"]
 """Which references a text takes: run macros and all others; all but run macros (`$<job.dir>` stays until the
 job is bound to a checkout); only what is known while compiling; only values of the matrix, as parts of the
