@@ -362,17 +362,8 @@ def attempts(text: str) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-_SIZES = {
-    "": 1,
-    "B": 1,
-    "kB": 1000,
-    "KB": 1000,
-    "MB": 10**6,
-    "GB": 10**9,
-    "KiB": 2**10,
-    "MiB": 2**20,
-    "GiB": 2**30,
-}
+_SIZES = {"": 1, "B": 1, "kB": 1000, "KB": 1000, "MB": 10**6, "GB": 10**9}
+_SIZES |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
 def size(text: str) -> int:

@@ -27,7 +27,6 @@ EXAMPLES = """\
   launcher explain timeout-minutes
   launcher explain                 list all codes"""
 
-
 _PLACES = {
     "job": "a job",
     "role": "a role",

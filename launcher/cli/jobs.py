@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from launcher.jobfile.compile.project import Checkout
     from launcher.specs.launch import Launch
 
-
 OF_FILES = ("job", "target", "var", "var_file", "allow_dirty", "no_components", "no_env_vars", "strict")
 """The options of `run` that only job files have."""
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from launcher.cli.render.progress import Progress
     from launcher.state.records import AppRecord
 
-
 BEGINNINGS = ("pulling", "building", "pushing")
 IMAGE_EVENTS = (*BEGINNINGS, "pulled", "built", "pushed")
 # Lines that an engine adds to the output of a build: layers, containers, arguments.

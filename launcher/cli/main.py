@@ -77,7 +77,6 @@ COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
     ),
 )
 
-
 _SHARED = {
     "status": ("status", "describe"),
     "app_actions": ("cancel", "start", "wait"),

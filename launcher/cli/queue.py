@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     Left = Mapping[tuple[int, str, str], Sequence[int]]  # place of a dead holder's ticket → pids that keep it
 
-
 USAGE = "queue [--all] [--json]"
 HELP = """\
 Show the cores, memory and GPUs of this machine, the apps that hold some, and

@@ -32,7 +32,6 @@ diagnostics   what `launcher validate --json` prints
 verify        what `launcher verify --json` prints"""
 EXAMPLES = "  launcher schema job >schemas/job-v1.schema.json"
 
-
 _ERROR_FIELDS: dict[str, dict[str, Any]] = {
     "code": {
         "type": "string",
@@ -44,7 +43,6 @@ _ERROR_FIELDS: dict[str, dict[str, Any]] = {
     "exit": {"type": "integer", "minimum": 1, "description": "The exit code of the command."},
 }
 """The schemas of the fields that every error has."""
-
 
 _TEXT = {"type": "string"}
 _ABSENT = {"type": ["string", "null"]}

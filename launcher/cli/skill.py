@@ -54,7 +54,6 @@ EXIT_CODES: dict[int, str] = {
     143: "ended by SIGTERM",
 }
 
-
 _IN_FULL = (JobFile, RoleSpec)
 """The mappings whose fields have a line each; of other mappings, only the fields' names are listed."""
 

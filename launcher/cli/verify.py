@@ -16,7 +16,6 @@ from launcher.text import paint, plural, printable, wrapped
 if TYPE_CHECKING:
     from launcher.inventory.verify import Chain, Link
 
-
 WRONG = 8
 
 USAGE = "verify JOB@ATTEMPT [OPTIONS]"

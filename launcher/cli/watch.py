@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from launcher.cli.render.live_frames import LiveFrames
     from launcher.cli.render.log_lines import Shaper
 
-
 _HELD_S = 1.0  # seconds between two checks why an app is held
 _MOST_ROWS = 20  # the most unchanged jobs that the result lists; the others are counted
 _DETACHED = "detached: the jobs keep running; to watch them: launcher status --watch"

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
         StructuredNameArgument as StructuredNameArgument,
     )
 
-
 __getattr__, __dir__, __all__ = hand_on(
     __name__,
     {

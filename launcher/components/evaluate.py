@@ -269,7 +269,6 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "Resource": lambda value: Resource(**_parts(value, Resource)),
 }
 
-
 _CLASS = "__class__"
 _NOTHING = object()
 

@@ -15,7 +15,6 @@ from launcher.dataclass import dataclass
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 

@@ -74,7 +74,6 @@ REASONS: Mapping[str, str] = {
 }
 """Key of a service, or of the file → the text on what to do instead."""
 
-
 _DOLLAR = re.compile(
     r"\$(?:(?P<dollar>\$)|(?P<plain>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)(?P<sign>:?[-?+])?)"
 )

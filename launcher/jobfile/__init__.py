@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     )
     from launcher.jobfile.schema.files import job_schema as job_schema
 
-
 __getattr__, __dir__, __all__ = hand_on(
     __name__,
     {

@@ -180,28 +180,12 @@ CODES: Mapping[str, str] = {
 }
 """Every code → one sentence about it; `launcher explain` has more."""
 
-WARNINGS = frozenset(
-    {
-        "command-line",
-        "env-name",
-        "joined-lines",
-        "lookalike-character",
-        "lookalike-reference",
-        "misplaced-field",
-        "newer-toml",
-        "overridden-variable",
-        "secret-literal",
-        "secret-variable",
-        "shell-argument",
-        "unexpanded-argument",
-        "unexpanded-variable",
-        "unknown-need",
-        "unmatched-glob",
-        "unpinned-image",
-        "unused-field",
-        "unused-variable",
-    }
-)
+WARNINGS = frozenset({
+    "command-line", "env-name", "joined-lines", "lookalike-character", "lookalike-reference",
+    "misplaced-field", "newer-toml", "overridden-variable", "secret-literal", "secret-variable",
+    "shell-argument", "unexpanded-argument", "unexpanded-variable", "unknown-need", "unmatched-glob",
+    "unpinned-image", "unused-field", "unused-variable",
+})  # fmt: skip
 """The codes of warnings, which stop nothing without `--strict`. All other codes are errors."""
 
 

@@ -24,7 +24,6 @@ from launcher.text import listing, natural, nearest
 if TYPE_CHECKING:
     from launcher.plan.turns import Room
 
-
 DeclaredIn = Callable[[Launch, str], str]
 """Maps a launch and the name of a job that it needs to the file that declares that job; "" for none."""
 _Key = TypeVar("_Key", bound="tuple[str, str, str]")

@@ -42,7 +42,6 @@ STARTING: Final[frozenset[str]] = frozenset({"create", "replace", "rerun", "resu
 EFFECTIVE: Final[frozenset[str]] = STARTING | {"destroy"}
 """The kinds that start or stop something. A plan without such a step is empty."""
 
-
 UNITS: Final[Mapping[str, str]] = {"gpu_hours": "GPU-hours", "core_hours": "core-hours"}
 """Field of an estimate and of a budget → its unit."""
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     )
     from launcher.schedulers.staged import StagedScheduler as StagedScheduler
 
-
 __getattr__, __dir__, __all__ = hand_on(
     __name__,
     {

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 LONGEST_S = 2_000_000.0
 """The longest wait in s that every system accepts: a longer wait is made of several."""
 
-
 CLOCK_SET_S = 1.0
 """The smallest step of the system's clock, in s, that counts as a change of the clock."""
 

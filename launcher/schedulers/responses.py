@@ -14,16 +14,11 @@ NOT_SET = "<NOT_SET>"
 
 _STATES = {
     "reserved": AppState.SUBMITTED,
-    "created": AppState.PENDING,
-    "pending": AppState.PENDING,
-    "waiting": AppState.PENDING,
-    "queued": AppState.PENDING,
+    **dict.fromkeys(("created", "pending", "waiting", "queued"), AppState.PENDING),
     "running": AppState.RUNNING,
     "succeeded": AppState.SUCCEEDED,
-    "failed": AppState.FAILED,
-    "cancelled": AppState.CANCELLED,
-    "skipped": AppState.CANCELLED,
-    "lost": AppState.FAILED,
+    **dict.fromkeys(("failed", "lost"), AppState.FAILED),
+    **dict.fromkeys(("cancelled", "skipped"), AppState.CANCELLED),
 }
 
 
@@ -190,13 +185,8 @@ def _statuses(record: AppRecord) -> list[RoleStatus]:
 
 def listed_of(record: AppRecord) -> ListAppResponse:
     """The line of `list` for a record."""
-    return ListAppResponse(
-        app_id=record.app_id,
-        state=app_state(record.state),
-        app_handle=record.handle,
-        name=record.name,
-        created_at=record.created_at,
-    )
+    state = app_state(record.state)
+    return ListAppResponse(record.app_id, state, record.handle, record.name, record.created_at)
 
 
 def attempt_state(state: AppState) -> str:

@@ -160,7 +160,6 @@ BY_CAPABILITY = {"by_capability": True}
 LONGEST_DELAY_S = 300
 """The longest pause before a restart, in seconds."""
 
-
 TAKES_MACROS = {"takes_macros": True}
 """For the `metadata` of a field: its texts may hold macros (`launcher.specs.macros`)."""
 

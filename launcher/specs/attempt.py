@@ -15,17 +15,9 @@ if TYPE_CHECKING:
     from launcher.specs.launch import Launch
 
 AttemptState = Literal[
-    "reserved",
-    "created",
-    "waiting",
-    "queued",
-    "running",
-    "succeeded",
-    "failed",
-    "cancelled",
-    "skipped",
+    "reserved", "created", "waiting", "queued", "running", "succeeded", "failed", "cancelled", "skipped",
     "lost",
-]
+]  # fmt: skip
 
 PENDING_STATES: frozenset[str] = frozenset({"reserved", "created"})
 WAITING_STATES: frozenset[str] = frozenset({"waiting", "queued"})
@@ -35,7 +27,6 @@ ENDED_STATES: frozenset[str] = frozenset({"succeeded", "failed", "cancelled", "s
 """`waiting`: accepted, and its holder waits for attempts of other jobs; nothing of it has run. `queued`: the
 same, and its holder waits in line for its share of the machine. `skipped`: its holder has given it up, since
 a need has not succeeded, or it was withdrawn; nothing of it has run."""
-
 
 HOLDER = "its holder"
 """The owner of an accepted attempt, as the ledger records it."""

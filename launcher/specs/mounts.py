@@ -58,15 +58,10 @@ class InvalidMountException(LauncherError, KeyError, ValueError):
 
 _KEYS = {
     "type": "type",
-    "src": "src",
-    "source": "src",
-    "dst": "dst",
-    "target": "dst",
-    "destination": "dst",
-    "readonly": "read_only",
-    "read_only": "read_only",
-    "perm": "permissions",
-    "permissions": "permissions",
+    **dict.fromkeys(("src", "source"), "src"),
+    **dict.fromkeys(("dst", "target", "destination"), "dst"),
+    **dict.fromkeys(("readonly", "read_only"), "read_only"),
+    **dict.fromkeys(("perm", "permissions"), "permissions"),
 }
 _ALLOWED = {
     "bind": {"type", "src", "dst", "read_only"},

@@ -16,10 +16,11 @@ from launcher.text import name_hint, unusable_in
 
 Place = tuple[str | int, ...]
 
-_BOOLEANS = {
+TRUTHS = {
     **dict.fromkeys(("true", "1", "yes", "on"), True),
     **dict.fromkeys(("false", "0", "no", "off"), False),
 }
+"""Words for the values of options and variables, in small letters."""
 
 
 def _texts(value: CfgVal) -> Iterator[tuple[Place, str]]:
@@ -139,7 +140,7 @@ def _plain(value: Any) -> Any:
 def to_bool(value: str) -> bool:
     """Read true, 1, yes, on or false, 0, no, off. Raises ValueError, with a message for the user."""
     try:
-        return _BOOLEANS[value.strip().lower()]
+        return TRUTHS[value.strip().lower()]
     except KeyError:
         raise ValueError(f"want true or false, got `{value}`") from None
 

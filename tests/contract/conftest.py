@@ -29,6 +29,17 @@ END_S = 150.0
 """How long anything in these tests may take to end."""
 
 
+class Gate:
+    """A file that a replica waits for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.script = f"until [ -e {path} ]; do sleep 0.02; done"
+
+    def open(self) -> None:
+        self.path.touch()
+
+
 class Case:
     """One scheduler with the facts that tests need: an image that has a shell, the traces that an app leaves.
 
@@ -243,6 +254,11 @@ def case(request: pytest.FixtureRequest, tmp_path: Path, launcher_home: Path) ->
     for listed in made.listed():
         made.scheduler.cancel(listed.app_id)
     made.scheduler.close()
+
+
+@pytest.fixture
+def gate(case: Case) -> Gate:
+    return Gate(case.shared / "gate")
 
 
 @pytest.fixture

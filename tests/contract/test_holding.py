@@ -10,7 +10,7 @@ from launcher.schedulers import StagedScheduler
 from launcher.specs import AppDef, AppState
 from launcher.specs.attempt import Attempt, StoodOn
 from tests import processes
-from tests.contract.conftest import Case
+from tests.contract.conftest import Case, Gate
 from tests.contract.test_staged import attempt_of, seen, submit
 
 Staged = StagedScheduler[Any]
@@ -23,22 +23,6 @@ def staged(staged: Staged) -> Staged:
     if staged.backend not in staged.holds:
         pytest.skip(f"{staged.backend} holds no apps")
     return staged
-
-
-class Gate:
-    """A file that a replica waits for."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.script = f"until [ -e {path} ]; do sleep 0.02; done"
-
-    def open(self) -> None:
-        self.path.touch()
-
-
-@pytest.fixture
-def gate(case: Case) -> Gate:
-    return Gate(case.shared / "gate")
 
 
 def needing(*needs: Attempt) -> tuple[StoodOn, ...]:

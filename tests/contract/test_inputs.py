@@ -19,8 +19,8 @@ from launcher.specs.launch import InputRef
 from launcher.state.store import Store
 from launcher.workspace import inputs
 from tests import processes
-from tests.contract.conftest import Case
-from tests.contract.test_holding import Gate, needing, prepare
+from tests.contract.conftest import Case, Gate
+from tests.contract.test_holding import needing, prepare
 from tests.contract.test_staged import attempt_of
 
 Staged = StagedScheduler[Any]
@@ -33,11 +33,6 @@ def staged(staged: Staged) -> Staged:
     if staged.backend.startswith("slurm"):
         pytest.skip(f"{staged.backend} has no checkout")
     return staged
-
-
-@pytest.fixture
-def gate(case: Case) -> Gate:
-    return Gate(case.shared / "gate")
 
 
 @pytest.fixture

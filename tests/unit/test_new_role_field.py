@@ -16,9 +16,7 @@ from launcher.specs import AppDef, JobKey, Launch, Role, digest, document
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = """\
-    novelty: Count = Field(
-        0, description="A field that only this test has.", examples=[10]
-    )
+    novelty: Count = documented(0, "A field that only this test has.", 10)
 """
 WORD = 'newness = {example = 10, field = "novelty"}\n'
 ROLE = "    novelty: int = field(default=0, metadata=at_least(0))\n"

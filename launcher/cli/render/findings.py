@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from launcher.cli.console import Console
     from launcher.jobfile.diagnostic import Diagnostic
 
-
 Problem = tuple[str, LauncherError]
 """The subject of an error (a handle, a file or an engine), and the error."""
 

@@ -21,7 +21,6 @@ _DONE = {
     "hold": "held",
 }
 
-
 _HEADINGS = ("JOB", "DONE", "STATE", "APP", "WHY")
 _BAD = ("failed", "lost", "cancelled", "skipped")
 _LEAST = 24  # reasons get no fewer columns
@@ -137,7 +136,6 @@ _EVENT_WORDS = {
     "stopped": "stopped",
     "started": "started",
 }
-
 
 _BEFORE_MESSAGE = {"attempt_queued": "is ", "restarting": "", "interrupted": "interrupted: "}
 

@@ -32,7 +32,6 @@ TITLES = {
     "needs": "What needs what",
 }
 
-
 _ROWS, _CARDS = 300, 60
 """The most rows and cards of a section that are printed: browsers take minutes to lay out thousands."""
 _SHOWN = "of :not([hidden])"

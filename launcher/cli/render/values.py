@@ -15,22 +15,13 @@ if TYPE_CHECKING:
     from launcher.holding.use import Use
     from launcher.specs.attempt import Attempt
 
-
 STATE_STYLES = {
-    "reserved": "dim",
-    "created": "dim",
-    "submitted": "dim",
-    "pending": "dim",
-    "waiting": "dim",
-    "queued": "dim",
+    **dict.fromkeys(("reserved", "created", "submitted", "pending", "waiting", "queued"), "dim"),
     "running": "cyan",
     "succeeded": "green",
-    "failed": "bold red",
-    "lost": "bold red",
-    "cancelled": "yellow",
-    "skipped": "yellow",
+    **dict.fromkeys(("failed", "lost"), "bold red"),
+    **dict.fromkeys(("cancelled", "skipped"), "yellow"),
 }
-
 
 WAITING = "waiting "
 """The beginning of a pending replica's message while the replica waits for another role."""

@@ -26,7 +26,6 @@ from launcher.state.records import AppRecord
 FRAME = 8  # columns of a dialog around its text
 _LINES = 6  # lines of a dialog above and below its text
 
-
 KEYS = "space mark  c cancel  r re-run  s start now  / filter  tab below  ? help  q quit"
 HELP = """\
 The list

@@ -44,16 +44,9 @@ _MEANT = re.compile(r"did you mean `([\w-]+)`\?")
 _COMMON_ROLE: Path = ("defaults", "role")
 _HIDES_USES = frozenset({"yaml-syntax", "toml-syntax", "unknown-reference", "lookalike-reference"})
 """Codes that hide unused variables: the faulty text may be the variable's only reference."""
-_OF_CHILDREN = frozenset(
-    {
-        "missing-field",
-        "constraint",
-        "unknown-reference",
-        "unknown-variable",
-        "unused-field",
-        "unused-variable",
-    }
-)
+_OF_CHILDREN = frozenset({
+    "missing-field", "constraint", "unknown-reference", "unknown-variable", "unused-field", "unused-variable",
+})  # fmt: skip
 """Codes that are ignored in an abstract file, since its children may have the missing parts."""
 
 

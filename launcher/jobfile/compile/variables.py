@@ -19,6 +19,7 @@ from launcher.jobfile.model.job_file import BoolVar, FloatVar, IntVar, StrVar
 from launcher.jobfile.text.document import Path, read_source
 from launcher.jobfile.text.parse import parse_values
 from launcher.looks import not_repeatable
+from launcher.specs.runopts import TRUTHS
 from launcher.specs.secret import HIDDEN, hide, is_sensitive
 
 
@@ -98,10 +99,6 @@ ENVIRON = _Environ()
 AnyVar = IntVar | FloatVar | StrVar | BoolVar
 
 _INT = re.compile(r"[-+]?[0-9]{1,400}\Z")
-_TRUTH = {
-    **dict.fromkeys(("true", "yes", "on", "1"), True),
-    **dict.fromkeys(("false", "no", "off", "0"), False),
-}
 _DEFAULT = "its default"
 _TARGET_DEFAULT = "the target's default"
 KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}
@@ -348,7 +345,7 @@ def _convert(kind: str, given: Any) -> Any:
 
 def _from_text(kind: str, text: str) -> Any:
     if kind == "bool":
-        return _TRUTH.get(text.lower())
+        return TRUTHS.get(text.lower())
     if kind == "int":
         return int(text) if _INT.match(text) else None
     try:

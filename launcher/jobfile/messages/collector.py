@@ -339,7 +339,6 @@ class Collector:
 _VALUES = ("default", "choices")
 _REFERENCES = ("$", "env:", "file:")
 
-
 AnyPlace = TypeVar("AnyPlace", Diagnostic, Related)
 
 

@@ -17,6 +17,7 @@ from launcher.jobfile.messages.wording_fields import holds_secret, script_remedy
 from launcher.jobfile.model.fields import fields_at
 from launcher.jobfile.model.types import memory_mib
 from launcher.jobfile.text.document import Path, blank_after_colon, blank_name
+from launcher.specs.runopts import TRUTHS
 from launcher.specs.secret import may_hold_secret
 from launcher.specs.text import compose_mount, cores_meant, shell_words
 from launcher.text import is_number
@@ -41,19 +42,13 @@ def type_remedy(kind: str, path: Path, value: Any, problems: Collector) -> Advic
     if kind == "list_type":
         return list_remedy(path, value, problems), ""
     if kind == "bool_type":
-        word = _TRUTH_WORDS.get(str(value).lower())
-        return f"write {word}" if word else "", ""
+        meant = TRUTHS.get(str(value).lower())
+        return "" if meant is None else f"write {str(meant).lower()}", ""
     if kind in ("int_type", "float_type"):
         return _number(kind, path, value, problems)
     if kind == "string_type":
         return _text(path, value, problems)
     return _mapping(path, value, problems) if path else ("", "")
-
-
-_TRUTH_WORDS: Mapping[str, str] = {
-    **dict.fromkeys(("yes", "on", "true", "1"), "true"),
-    **dict.fromkeys(("no", "off", "false", "0"), "false"),
-}
 
 
 def list_remedy(path: Path, value: Any, problems: Collector) -> str:

@@ -196,12 +196,8 @@ def _not_usable(path: Path, value: Any, context: Mapping[str, Any], problems: Co
 _Saying = Callable[[Path, Any, Mapping[str, Any], Collector], None]
 _SAYINGS: Mapping[str, _Saying] = {
     "string_pattern_mismatch": _pattern,
-    "string_too_short": _too_short,
-    "too_short": _too_short,
     "literal_error": _literal,
-    "union_tag_invalid": _tag,
-    "union_tag_not_found": _tag,
-    "greater_than": _out_of_range,
-    "greater_than_equal": _out_of_range,
-    "less_than_equal": _out_of_range,
+    **dict.fromkeys(("string_too_short", "too_short"), _too_short),
+    **dict.fromkeys(("union_tag_invalid", "union_tag_not_found"), _tag),
+    **dict.fromkeys(("greater_than", "greater_than_equal", "less_than_equal"), _out_of_range),
 }

@@ -11,7 +11,6 @@ from launcher.jobfile.text.document import Path
 
 WHERE_RUN = "entrypoint, args, run, env, a role's metadata, and the src of a mount"
 
-
 ROLE = PlaceKind(fields=fields_of([RoleSpec]))
 JOB_FIELDS: Mapping[str, PlaceKind] = {**fields_of([JobFile]), "defaults": PlaceKind(fields={"role": ROLE})}
 JOB = PlaceKind(fields=JOB_FIELDS)

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from launcher.jobfile.model.types import (
+    DURATION,
     MEMORY_PATTERN,
     PROBE_TIME,
     SECRET_PATTERN,
@@ -16,6 +17,7 @@ from launcher.jobfile.model.types import (
     Port,
     Replicas,
     Traits,
+    documented,
     form_tag,
     interval,
     kind_tag,
@@ -27,38 +29,26 @@ from launcher.jobfile.model.types import (
 )
 from launcher.specs.app import LONGEST_DELAY_S, PROBE_EVERY_S, PROBE_TIMEOUT_S
 from launcher.specs.resources import GPU_TYPE_FORM
-from launcher.text import DURATION_PATTERN
 
 
 class Resources(Model):
     """The resources of one replica; an amount that is left out is left to the scheduler."""
 
-    cpu: Annotated[float, Field(gt=0, le=100_000)] | None = Field(
-        None, description="Cores; may be a fraction.", examples=[2]
+    cpu: Annotated[float, Field(gt=0, le=100_000)] | None = documented(None, "Cores; may be a fraction.", 2)
+    gpu: Count | None = documented(None, "GPUs.", 1)
+    gpu_type: Annotated[str | None, Traits(as_written=True)] = documented(
+        None, "Their kind, as the cluster names it.", "a100", schema={"pattern": GPU_TYPE_FORM}
     )
-    gpu: Count | None = Field(None, description="GPUs.", examples=[1])
-    gpu_type: Annotated[str | None, Traits(as_written=True)] = Field(
+    memory: Annotated[int, BeforeValidator(memory_mib)] | None = documented(
         None,
-        description="Their kind, as the cluster names it.",
-        examples=["a100"],
-        json_schema_extra={"pattern": GPU_TYPE_FORM},
+        "Memory with its unit: 512MiB, 4GiB, 4Gi, 4g; GB counts in thousands.",
+        "4GiB",
+        schema={"type": "string", "pattern": MEMORY_PATTERN},
     )
-    memory: Annotated[int, BeforeValidator(memory_mib)] | None = Field(
-        None,
-        description="Memory with its unit: 512MiB, 4GiB, 4Gi, 4g; GB counts in thousands.",
-        examples=["4GiB"],
-        json_schema_extra={"type": "string", "pattern": MEMORY_PATTERN},
-    )
-    memMB: MiB | None = Field(None, description="Memory in MiB; instead of `memory`.", examples=[4096])
-    devices: dict[str, Count] = Field(
-        default_factory=dict, description="Special devices by name.", examples=[{"vpc/efa": 4}]
-    )
-    capabilities: dict[str, Any] = Field(
-        default_factory=dict, description="What the machine must be.", examples=[{"zone": "a"}]
-    )
-    tags: dict[str, Any] = Field(
-        default_factory=dict, description="For other tools.", examples=[{"team": "vision"}]
-    )
+    memMB: MiB | None = documented(None, "Memory in MiB; instead of `memory`.", 4096)
+    devices: dict[str, Count] = documented(dict, "Special devices by name.", {"vpc/efa": 4})
+    capabilities: dict[str, Any] = documented(dict, "What the machine must be.", {"zone": "a"})
+    tags: dict[str, Any] = documented(dict, "For other tools.", {"team": "vision"})
 
 
 MOUNT_SOURCE = Traits("run")
@@ -68,44 +58,32 @@ MOUNT_DESTINATION = Traits("bound")
 class BindMount(Model):
     """A file or folder of the host."""
 
-    type: Literal["bind"] = Field(description="A file or folder of the host.", examples=["bind"])
-    src: Annotated[str, MOUNT_SOURCE] = Field(
-        min_length=1,
-        description="Path, relative to the job file; `~` is the home folder.",
-        examples=["./data"],
+    type: Literal["bind"] = documented(..., "A file or folder of the host.", "bind")
+    src: Annotated[str, MOUNT_SOURCE] = documented(
+        ..., "Path, relative to the job file; `~` is the home folder.", "./data", min_length=1
     )
-    dst: Annotated[str, MOUNT_DESTINATION] = Field(
-        min_length=1, description="Path in the container.", examples=["/data"]
-    )
-    read_only: bool = Field(False, description="Replicas cannot write to it.", examples=[True])
+    dst: Annotated[str, MOUNT_DESTINATION] = documented(..., "Path in the container.", "/data", min_length=1)
+    read_only: bool = documented(False, "Replicas cannot write to it.", True)
 
 
 class VolumeMount(Model):
     """A named volume of the engine."""
 
-    type: Literal["volume"] = Field(description="A named volume of the engine.", examples=["volume"])
-    src: Annotated[str, MOUNT_SOURCE] = Field(
-        min_length=1, description="Name of the volume.", examples=["cache"]
-    )
-    dst: Annotated[str, MOUNT_DESTINATION] = Field(
-        min_length=1, description="Path in the container.", examples=["/cache"]
-    )
-    read_only: bool = Field(False, description="Replicas cannot write to it.", examples=[True])
+    type: Literal["volume"] = documented(..., "A named volume of the engine.", "volume")
+    src: Annotated[str, MOUNT_SOURCE] = documented(..., "Name of the volume.", "cache", min_length=1)
+    dst: Annotated[str, MOUNT_DESTINATION] = documented(..., "Path in the container.", "/cache", min_length=1)
+    read_only: bool = documented(False, "Replicas cannot write to it.", True)
 
 
 class DeviceMount(Model):
     """A device of the host."""
 
-    type: Literal["device"] = Field(description="A device of the host.", examples=["device"])
-    src: Annotated[str, MOUNT_SOURCE] = Field(
-        min_length=1, description="Path of the device.", examples=["/dev/fuse"]
+    type: Literal["device"] = documented(..., "A device of the host.", "device")
+    src: Annotated[str, MOUNT_SOURCE] = documented(..., "Path of the device.", "/dev/fuse", min_length=1)
+    dst: Annotated[str | None, MOUNT_DESTINATION] = documented(
+        None, "Path in the container; `src` if left out.", "/dev/fuse", min_length=1
     )
-    dst: Annotated[str | None, MOUNT_DESTINATION] = Field(
-        None, min_length=1, description="Path in the container; `src` if left out.", examples=["/dev/fuse"]
-    )
-    permissions: str = Field(
-        "rwm", pattern=r"^[rwm]+$", description="Of r(ead), w(rite), m(knod).", examples=["rwm"]
-    )
+    permissions: str = documented("rwm", "Of r(ead), w(rite), m(knod).", "rwm", pattern=r"^[rwm]+$")
 
 
 MountItem = Annotated[
@@ -120,10 +98,11 @@ MountItem = Annotated[
 class SecretRef(Model):
     """A reference to the value of a secret variable."""
 
-    secret: Annotated[Annotated[str, AfterValidator(secret_of)], Traits("bound")] = Field(
-        description="Where it is, `env:NAME` or `file:PATH`; read while submitting, written nowhere.",
-        examples=["env:WANDB_API_KEY"],
-        json_schema_extra={"pattern": SECRET_PATTERN},
+    secret: Annotated[Annotated[str, AfterValidator(secret_of)], Traits("bound")] = documented(
+        ...,
+        "Where it is, `env:NAME` or `file:PATH`; read while submitting, written nowhere.",
+        "env:WANDB_API_KEY",
+        schema={"pattern": SECRET_PATTERN},
     )
 
 
@@ -138,32 +117,24 @@ ResourceSpec = Annotated[
 class ProbeSpec(Model):
     """A probe, which sees whether a replica is ready: `port`, `http` with `port`, `file` or `command`."""
 
-    port: Port | None = Field(None, description="Something listens on this port.", examples=[6379])
-    http: Annotated[str, Field(pattern=r"^/")] | None = Field(
-        None, description="Path that answers a plain GET on `port` with 2xx or 3xx.", examples=["/health"]
+    port: Port | None = documented(None, "Something listens on this port.", 6379)
+    http: Annotated[str, Field(pattern=r"^/")] | None = documented(
+        None, "Path that answers a plain GET on `port` with 2xx or 3xx.", "/health"
     )
-    file: str | None = Field(
+    file: str | None = documented(
         None,
+        "File in the working directory, made or written since the replica was started.",
+        "ready.txt",
         min_length=1,
-        description="File in the working directory, made or written since the replica was started.",
-        examples=["ready.txt"],
     )
-    command: Annotated[list[str], Traits(as_written=True)] = Field(
-        default_factory=list,
-        description="Command that ends with 0; runs where the replica runs.",
-        examples=[["pg_isready"]],
+    command: Annotated[list[str], Traits(as_written=True)] = documented(
+        list, "Command that ends with 0; runs where the replica runs.", ["pg_isready"]
     )
-    every: Annotated[float, BeforeValidator(interval)] = Field(
-        PROBE_EVERY_S,
-        description="Time between two probes; the first ones follow faster.",
-        examples=["2s"],
-        json_schema_extra=PROBE_TIME,
+    every: Annotated[float, BeforeValidator(interval)] = documented(
+        PROBE_EVERY_S, "Time between two probes; the first ones follow faster.", "2s", schema=PROBE_TIME
     )
-    timeout: Annotated[float, BeforeValidator(interval)] = Field(
-        PROBE_TIMEOUT_S,
-        description="Time from the start of the replica; then it has failed.",
-        examples=["5m"],
-        json_schema_extra=PROBE_TIME,
+    timeout: Annotated[float, BeforeValidator(interval)] = documented(
+        PROBE_TIMEOUT_S, "Time from the start of the replica; then it has failed.", "5m", schema=PROBE_TIME
     )
 
 
@@ -173,13 +144,11 @@ WAITS_FOR = {
     "succeeded": "All of its replicas have ended with 0.",
 }
 
-
 DependsOn = Annotated[
     Annotated[dict[Label, Literal["started", "ready", "succeeded"]], Tag("<mapping>")]
     | Annotated[list[str], Tag("<list>")],
     Discriminator(form_tag),
 ]
-
 
 RETRY = {
     "application": "Every replica of the job is stopped and started again.",
@@ -195,78 +164,63 @@ SHELLS = {
 class RoleSpec(Model):
     """One kind of replica: processes or containers with one command line."""
 
-    image: Annotated[str, Traits("bound")] = Field(
-        "", description="Container image, or the folder for `local_dir`.", examples=["python:3.12-slim"]
+    image: Annotated[str, Traits("bound")] = documented(
+        "", "Container image, or the folder for `local_dir`.", "python:3.12-slim"
     )
-    entrypoint: Annotated[str | None, Traits("run", as_written=True)] = Field(
-        None, min_length=1, description="The program to run.", examples=["python"]
+    entrypoint: Annotated[str | None, Traits("run", as_written=True)] = documented(
+        None, "The program to run.", "python", min_length=1
     )
-    args: Annotated[list[str], Traits("run", as_written=True)] = Field(
-        default_factory=list,
-        description="Its arguments; numbers are taken as written.",
-        examples=[["-m", "train"]],
+    args: Annotated[list[str], Traits("run", as_written=True)] = documented(
+        list, "Its arguments; numbers are taken as written.", ["-m", "train"]
     )
-    run: Annotated[str | None, Traits("run", as_written=True)] = Field(
+    run: Annotated[str | None, Traits("run", as_written=True)] = documented(
         None,
+        "A script for a shell, in place of `entrypoint` and `args`.",
+        "./prepare.sh && ./train.sh --lr 0.1",
         min_length=1,
-        description="A script for a shell, in place of `entrypoint` and `args`.",
-        examples=["./prepare.sh && ./train.sh --lr 0.1"],
     )
-    shell: Annotated[Literal["sh", "bash"], Traits(choices=SHELLS)] = Field(
-        "sh", description="The shell of `run`.", examples=["bash"]
+    shell: Annotated[Literal["sh", "bash"], Traits(choices=SHELLS)] = documented(
+        "sh", "The shell of `run`.", "bash"
     )
-    env: Annotated[dict[EnvName, EnvValue], Traits("run", as_written=True)] = Field(
-        default_factory=dict,
-        description="Environment variables; numbers are taken as written, `{secret: …}` is read elsewhere.",
-        examples=[{"OMP_NUM_THREADS": "4"}],
+    env: Annotated[dict[EnvName, EnvValue], Traits("run", as_written=True)] = documented(
+        dict,
+        "Environment variables; numbers are taken as written, `{secret: …}` is read elsewhere.",
+        {"OMP_NUM_THREADS": "4"},
     )
-    num_replicas: Replicas = Field(1, description="How many replicas run.", examples=[2])
-    min_replicas: Count | None = Field(None, description="Minimum number of replicas to start.", examples=[1])
-    max_retries: Count = Field(0, description="How often a failure is followed by a restart.", examples=[2])
-    retry_policy: Annotated[Literal["application", "replica", "role"], Traits(choices=RETRY)] = Field(
-        "application", description="What restarts when a replica fails.", examples=["replica"]
+    num_replicas: Replicas = documented(1, "How many replicas run.", 2)
+    min_replicas: Count | None = documented(None, "Minimum number of replicas to start.", 1)
+    max_retries: Count = documented(0, "How often a failure is followed by a restart.", 2)
+    retry_policy: Annotated[Literal["application", "replica", "role"], Traits(choices=RETRY)] = documented(
+        "application", "What restarts when a replica fails.", "replica"
     )
-    retry_delay: Annotated[int, BeforeValidator(pause)] = Field(
+    retry_delay: Annotated[int, BeforeValidator(pause)] = documented(
         0,
-        description="Pause before the first restart; doubled before each further one, up to 5 minutes.",
-        examples=["2s"],
-        json_schema_extra={
-            "type": ["string", "integer"],
-            "minimum": 0,
-            "maximum": LONGEST_DELAY_S,
-            "pattern": DURATION_PATTERN,
-        },
+        "Pause before the first restart; doubled before each further one, up to 5 minutes.",
+        "2s",
+        schema={**DURATION, "minimum": 0, "maximum": LONGEST_DELAY_S},
     )
-    service: bool = Field(
-        False,
-        description="It serves the other roles, and is stopped when all of these have ended with 0.",
-        examples=[True],
+    service: bool = documented(
+        False, "It serves the other roles, and is stopped when all of these have ended with 0.", True
     )
-    ready: ProbeSpec | None = Field(
-        None, description="When a replica is ready for the roles that wait for it.", examples=[{"port": 6379}]
+    ready: ProbeSpec | None = documented(
+        None, "When a replica is ready for the roles that wait for it.", {"port": 6379}
     )
-    depends_on: Annotated[DependsOn, Traits(choices=WAITS_FOR)] = Field(
-        default_factory=dict,
-        description="Roles that it waits for, until they are `ready` where they have a probe, else `started`;"
-        " or each with its condition.",
-        examples=[["server"]],
+    depends_on: Annotated[DependsOn, Traits(choices=WAITS_FOR)] = documented(
+        dict,
+        "Roles that it waits for, until they are `ready` where they have a probe, else `started`; or each"
+        " with its condition.",
+        ["server"],
     )
-    resource: ResourceSpec | None = Field(
-        None, description="What one replica needs: its parts, or a named resource.", examples=["gpu.small"]
+    resource: ResourceSpec | None = documented(
+        None, "What one replica needs: its parts, or a named resource.", "gpu.small"
     )
-    port_map: dict[str, Port] = Field(
-        default_factory=dict, description="Ports by name.", examples=[{"tcp_store": 29500}]
+    port_map: dict[str, Port] = documented(dict, "Ports by name.", {"tcp_store": 29500})
+    mounts: Annotated[list[MountItem], Traits("run")] = documented(
+        list, "Folders, volumes and devices.", ["type=bind,src=./data,dst=/data"]
     )
-    mounts: Annotated[list[MountItem], Traits("run")] = Field(
-        default_factory=list,
-        description="Folders, volumes and devices.",
-        examples=[["type=bind,src=./data,dst=/data"]],
+    metadata: Annotated[dict[str, Any], Traits("run")] = documented(
+        dict, "For schedulers and people.", {"tier": "gold"}
     )
-    metadata: Annotated[dict[str, Any], Traits("run")] = Field(
-        default_factory=dict, description="For schedulers and people.", examples=[{"tier": "gold"}]
-    )
-    cfg: Annotated[dict[str, Any], Traits("bound")] = Field(
-        default_factory=dict,
-        description="Options of the scheduler for this role, over those in `cfg` of the job.",
-        examples=[{"shm_size": "8g"}],
+    cfg: Annotated[dict[str, Any], Traits("bound")] = documented(
+        dict, "Options of the scheduler for this role, over those in `cfg` of the job.", {"shm_size": "8g"}
     )

@@ -37,7 +37,7 @@ _MOST_MIB = 1_000_000_000
 """The most memory, in MiB: about a PB. The largest named resource has 1.1 TiB."""
 MiB = Annotated[int, Field(ge=1, le=_MOST_MIB)]
 Port = Annotated[int, Field(ge=1, le=65535)]
-
+NonEmpty = Annotated[str, Field(min_length=1)]
 
 Mode = Literal["run", "bound", "plain", "matrix", "never"]
 """Which references a text takes: run macros and all others; all but run macros (`$<job.dir>` stays until the
@@ -64,6 +64,17 @@ class Traits:
     job_names: bool = False
     after: str = ""
     choices: dict[str, str] = field(default_factory=dict)
+
+
+def documented(default: Any, text: str, example: Any, *, schema: Any = None, **rules: Any) -> Any:
+    """Return a pydantic field with its texts.
+
+    Args:
+        default: `...` for a required field; a class makes a value for each instance.
+        schema: what the JSON Schema of the field has beside its type.
+    """
+    given = {"default_factory": default} if isinstance(default, type) else {"default": default}
+    return Field(**given, description=text, examples=[example], json_schema_extra=schema, **rules)
 
 
 def traits_of(info: FieldInfo) -> Traits:
@@ -217,6 +228,7 @@ SECRET_PATTERN = r"^(env:[A-Za-z_][A-Za-z0-9_]*|file:[\s\S]*\S[\s\S]*)$"
 _LONGEST_NUMBER = 15
 """The most digits of a number that advice repeats, since no sensible amount has more."""
 
+DURATION: dict[str, Any] = {"type": ["string", "integer"], "pattern": DURATION_PATTERN}
 PROBE_TIME: dict[str, Any] = {
     "type": ["string", "number"],
     "minimum": LEAST_PROBE_EVERY_S,

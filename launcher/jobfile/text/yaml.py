@@ -39,17 +39,9 @@ from launcher.jobfile.text.yaml_syntax import describe_key, describe_syntax
 from launcher.text import nearest
 
 _WORDS: dict[str, bool | None] = {
-    "": None,
-    "~": None,
-    "null": None,
-    "Null": None,
-    "NULL": None,
-    "true": True,
-    "True": True,
-    "TRUE": True,
-    "false": False,
-    "False": False,
-    "FALSE": False,
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _NUMBER_STARTS = frozenset("0123456789+-.")
 _INT = re.compile(r"[-+]?[0-9]+\Z")

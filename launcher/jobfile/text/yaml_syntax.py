@@ -12,7 +12,6 @@ from launcher.jobfile.text.document import Source, blank_after_colon, blank_name
 if TYPE_CHECKING:
     from ruamel.yaml.error import MarkedYAMLError
 
-
 _HEADER = re.compile(r"(?:^|[\s:-])[|>][-+0-9]{0,2}(?:\s+#.*)?\s*$")
 """The end of a line that begins a block of text."""
 

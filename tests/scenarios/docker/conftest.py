@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.test_holding import Gate
+from tests.contract.conftest import Gate
 from tests.docker_scenario import DockerScenario
 from tests.engines import require
 from tests.engines.docker import Daemon

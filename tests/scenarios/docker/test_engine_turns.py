@@ -10,7 +10,7 @@ import pytest
 from launcher.schedulers.docker.watchers import TURNS
 from launcher.turns.machine import machine
 from tests import processes
-from tests.contract.test_holding import Gate
+from tests.contract.conftest import Gate
 from tests.docker_scenario import DockerScenario
 from tests.engines.images import PYTHON_IMAGE
 from tests.engines.own import OwnEngine

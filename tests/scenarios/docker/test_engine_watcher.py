@@ -18,7 +18,7 @@ from launcher.schedulers.docker.watching.waiting import hand_over
 from launcher.specs.app import AppDef, Resource, Role
 from launcher.specs.status import AppState
 from tests import processes
-from tests.contract.test_holding import Gate
+from tests.contract.conftest import Gate
 from tests.docker_scenario import DockerScenario
 from tests.engines.images import PYTHON_IMAGE, SHELL_IMAGE
 from tests.engines.own import OwnEngine

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests import processes
-from tests.contract.test_holding import Gate
+from tests.contract.conftest import Gate
 from tests.scenario import until_line
 from tests.scenarios.test_needs import (  # noqa: F401
     JOBS,

@@ -8,8 +8,7 @@ import pytest
 
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.watching import actions
-from tests.contract.conftest import DockerCase
-from tests.contract.test_holding import Gate
+from tests.contract.conftest import DockerCase, gate as gate
 from tests.engines.images import SHELL_IMAGE
 from tests.scenarios.docker_engine.bench import Bench, bench
 from tests.scenarios.docker_engine.raw_apps import RawApp
@@ -36,11 +35,6 @@ def case(token: str, tmp_path: Path) -> Iterator[DockerCase]:
 def staged(case: DockerCase) -> Any:
     """The scheduler of the case, with its methods beside the contract of schedulers."""
     return case.scheduler
-
-
-@pytest.fixture
-def gate(case: DockerCase) -> Gate:
-    return Gate(case.shared / "gate")
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from launcher.specs import AppDef
 from launcher.specs.attempt import Attempt
 from launcher.specs.secret import Secret
 from tests import processes
-from tests.contract.conftest import Case, DockerCase
-from tests.contract.test_holding import Gate, ended, hold, needing, prepare
+from tests.contract.conftest import Case, DockerCase, Gate
+from tests.contract.test_holding import ended, hold, needing, prepare
 from tests.contract.test_staged import attempt_of
 from tests.engines.docker import Daemon
 from tests.kill_at import WATCHER, first_run

@@ -23,8 +23,8 @@ from launcher.specs.attempt import Attempt
 from launcher.turns.line import HOLDS, MACHINE, QUEUED, Ask, Limit
 from launcher.turns.table import Place, draw, summon, tickets
 from tests import processes
-from tests.contract.conftest import DockerCase
-from tests.contract.test_holding import Gate, ended, needing, prepare
+from tests.contract.conftest import DockerCase, Gate
+from tests.contract.test_holding import ended, needing, prepare
 from tests.contract.test_staged import attempt_of
 from tests.engines.docker import Daemon, Thing
 from tests.engines.proxy import Proxy, everything
