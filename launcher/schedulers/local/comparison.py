@@ -99,16 +99,21 @@ class Readers:
         """Give the reader its next request. Without one it ends, soon or at once."""
         if self._waiting:
             self._soon()
-        elif self._linger_s:
+        if self._linger_s:
             since = reader.answers
             self._loop.after(self._linger_s, lambda: self._dismiss(reader, since))
-        else:
-            reader.close()
-            self._readers.remove(reader)
+        elif not self._waiting:
+            self._dismiss(reader, reader.answers)
 
     def ended(self, reader: _Reader) -> None:
-        """Go on without a reader that was killed, or has failed."""
+        """Go on without a reader that has died; an idle one may have died before it was asked."""
         self._readers.remove(reader)
+        thens, reader.thens = reader.thens, []
+        if reader.answers and thens:
+            self._waiting.setdefault(reader.asked, []).extend(thens)
+        else:
+            for then in thens:
+                then(None)
         self._soon()
 
     def _soon(self) -> None:
@@ -120,19 +125,19 @@ class Readers:
     def _go_on(self) -> None:
         self._is_due = False
         while self._waiting:
-            asked = env, request = next(iter(self._waiting))
+            asked = next(iter(self._waiting))
             reader = next((each for each in self._readers if not each.thens), None)
             if reader is None:
                 if len(self._readers) >= self._most:
                     return
                 try:
-                    reader = _Reader(self, self._loop, env)
+                    reader = _Reader(self, self._loop, asked[0])
                 except OSError:
                     if not self._readers:
                         self._give_up()
                     return
                 self._readers.append(reader)
-            reader.ask(request, self._waiting.pop(asked))
+            reader.ask(asked, self._waiting.pop(asked))
 
     def _give_up(self) -> None:
         waiting, self._waiting = self._waiting, {}
@@ -153,7 +158,7 @@ class _Reader:
         env: its variables, as NAME=VALUE.
 
     Attributes:
-        thens: the callbacks of the request that it reads for.
+        asked, thens: the request that it reads for, with its callbacks.
         answers: the number of its answers.
     """
 
@@ -180,24 +185,20 @@ class _Reader:
         self._inbox = Inbox(self._fd)
         loop.watch(self._fd, self._receive)
 
-    def ask(self, request: tuple[str, ...], thens: list[Then]) -> None:
-        self.thens = thens
-        send(self._requests, request)  # a process that has died closes its end of the answers, too
+    def ask(self, asked: Asked, thens: list[Then]) -> None:
+        self.asked, self.thens = asked, thens
+        send(self._requests, asked[1])  # a process that has died closes its end of the answers, too
 
     def _receive(self) -> None:
-        is_open = self._inbox.read()
-        answer = self._inbox.take() if is_open else None
-        if is_open and answer is None:
-            return
-        thens, self.thens = self.thens, []
-        if is_open:
-            self.answers += 1
-            self._readers.answered(self)
-        else:
+        if not self._inbox.read():
             self.close()
             self._readers.ended(self)
-        for then in thens:
-            then(answer)
+        elif (answer := self._inbox.take()) is not None:
+            self.answers += 1
+            thens, self.thens = self.thens, []
+            self._readers.answered(self)
+            for then in thens:
+                then(answer)
 
     def close(self) -> None:
         """Let the process end: it reads no further request."""
