@@ -81,9 +81,9 @@ def slots() -> str:
 
 def runtime() -> str:
     """Folder that all state folders of this user on this machine share: $XDG_RUNTIME_DIR/launcher, else
-    /tmp/launcher-UID."""
-    given = os.environ.get("XDG_RUNTIME_DIR")
-    return os.path.join(given, "launcher") if given else f"/tmp/launcher-{os.geteuid()}"
+    /tmp/launcher-UID. A relative path would depend on the folder of the process, and is ignored."""
+    given = os.environ.get("XDG_RUNTIME_DIR", "")
+    return os.path.join(given, "launcher") if os.path.isabs(given) else f"/tmp/launcher-{os.geteuid()}"
 
 
 def workspaces() -> str:
