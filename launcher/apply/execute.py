@@ -14,7 +14,7 @@ from launcher.dataclass import replace
 from launcher.errors import LauncherError, ReservedError, StaleError, StateError
 from launcher.plan.model import Plan
 from launcher.plan.step import Step, in_order, keys_after
-from launcher.specs.attempt import ENDED_STATES, Attempt
+from launcher.specs.attempt import ENDED_STATES, WAITING_STATES, Attempt
 from launcher.specs.inputs import adopted
 from launcher.specs.launch import JobKey, Launch
 from launcher.state.records import of_attempt
@@ -309,7 +309,8 @@ def _withdraw(steps: Iterable[Step], at: Workplace) -> Mapping[JobKey, LauncherE
                     about: dict[str, Any] = {"app_id": app_id, "attempt": old.attempt}
                     at.events.emit("attempt_skipped", step.key, **about, message="withdrawn")
                 elif found is not None and found.state != "skipped":
-                    raise StaleError(f"{step.key}: expected {old}, found {found.state}", hint="plan again")
+                    state = "starting" if found.state in WAITING_STATES else found.state
+                    raise StaleError(f"{step.key}: expected {old}, found {state}", hint="plan again")
             except LauncherError as error:
                 refused[step.key] = error
     return refused

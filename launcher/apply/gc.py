@@ -129,11 +129,7 @@ def collect(
             at = _Collection(
                 engines.get(name), store, rule, done, now=now, dry_run=dry_run, only_recorded=only_recorded
             )
-            (at.collect_logs if logs else at.collect)()
-            if tombstones and not only_recorded:
-                at.forget()
-            if outputs and not only_recorded:
-                at.remove_outputs()
+            at.run(logs=logs, tombstones=tombstones, outputs=outputs)
         except LauncherError as error:
             if isinstance(error, FullDiskError) and not done.removed:
                 raise
@@ -162,6 +158,14 @@ class _Collection:
         self._rule, self._done = rule, done
         self._now, self._dry_run = now, dry_run
         self._only_recorded = only_recorded
+
+    def run(self, *, logs: bool, tombstones: bool, outputs: bool) -> None:
+        """Remove what the options of `collect` of these names choose."""
+        (self.collect_logs if logs else self.collect)()
+        if tombstones and not self._only_recorded:
+            self.forget()
+        if outputs and not self._only_recorded:
+            self.remove_outputs()
 
     def collect(self) -> None:
         """Remove the apps, and the shared objects."""

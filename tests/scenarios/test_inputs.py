@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
@@ -130,6 +131,25 @@ def test_the_comparison_of_a_killed_supervisor_ends_with_it(scenario: Scenario, 
     assert attempt.state == "succeeded"
     assert attempt.inputs_changed == "its supervisor was killed before it compared the input files"
     assert processes.supervisors(str(scenario.home)) == {}
+
+
+@pytest.mark.parametrize("top", ["inputs: [data/large]", "workspace: data"])
+def test_jobs_whose_need_has_succeeded_share_the_comparison_of_their_files(scenario: Scenario, top):
+    """To start one process for each of a thousand jobs would take all memory, and a minute of two cores."""
+    count, large = 20, scenario.write("data/large", "small")
+    _, gate = scenario.running(name="first")
+    file = scenario.job("true", top=f"needs: [first]\nmatrix: {{x: {{range: [0, {count}]}}}}\n{top}")
+    scenario.apply(file)
+    [(holder, held)] = Counter(scenario.supervisors().values()).most_common(1)
+    assert held == count - 1  # the first one keeps its supervisor
+    os.truncate(large, LARGE)
+    gate.open()
+    records = [*scenario.home.glob("local/apps/job-*/events.jsonl")]
+    assert len(records) == count
+    until(lambda: all('"met"' in each.read_text() for each in records))
+    assert len(until(lambda: _comparing(holder))) == 1
+    scenario.cancel("job", "--yes")
+    os.truncate(large, 0)
 
 
 def test_a_saved_plan_is_stale_when_an_input_file_differs(scenario, code):

@@ -239,11 +239,10 @@ def containers_to_events(
             )
         elif container is not None:
             found += _of_container(app, replica, container, end_of)
+        elif not app.has_ended and (end := _seen_end(replica, seen_ends)) is not None:
+            found.append(end)
         elif replica.state != ENDED and not app.has_ended:
-            if (end := _seen_end(replica, seen_ends)) is not None:
-                found.append(end)
-            else:
-                gone.append(replica)
+            gone.append(replica)
     yield from _of_gone(app, gone)
     yield from sorted(found, key=lambda event: event["t"])
     if app.stop is None and not app.active and _is_stopped(app, there.values()):

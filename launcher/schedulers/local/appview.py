@@ -157,6 +157,8 @@ def _is_judged_by_ledger(folder: AppFolder, record: bytes, view: AppView) -> boo
     """Judge an app whose record says nothing by its row; False if its client has gone on since then."""
     from launcher.schedulers.local.emptied import check_held, row_of_started
 
+    if folder.path != paths.local_app(folder.app_id):
+        return True  # the ledger knows only the apps of its own state folder
     row = row_of_started(folder)
     if _record(folder) != record:
         return False

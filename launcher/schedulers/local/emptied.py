@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 
-from launcher import paths
 from launcher.errors import StateError
 from launcher.schedulers import pids
 from launcher.schedulers.appfolder import AppFolder
@@ -19,12 +18,7 @@ _UNDONE_S = 60.0  # time for a supervisor to undo the submission of a client tha
 
 
 def row_of_started(folder: AppFolder) -> AppRecord | None:
-    """The row of an app that has started according to the ledger; None for another one.
-
-    The ledger knows only the apps of its own state folder.
-    """
-    if folder.path != paths.local_app(folder.app_id):
-        return None
+    """The row of an app of this state folder that has started according to the ledger; None for another."""
     with Reader.open(readonly=True) as ledger:  # it makes no rows: they would be made of this record, too
         row = ledger.app(folder.app_id)
     return None if row is None or row.state in UNSTARTED else row
@@ -33,7 +27,7 @@ def row_of_started(folder: AppFolder) -> AppRecord | None:
 def check_held(folder: AppFolder, row: AppRecord | None) -> None:
     """Raise StateError for a locked app that runs according to its row, or that no client is submitting."""
     is_left = not row.has_ended if row is not None else _is_left_by_client(folder)
-    if is_left and folder.path == paths.local_app(folder.app_id):
+    if is_left:
         path = rundir.events(folder.path)
         raise StateError(
             f"the record of {folder.app_id} was emptied or damaged, and a process holds the app: {path}",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from launcher.schedulers.local.comparison import Comparison
+    from launcher.schedulers.local.comparison import Comparison, Readers
     from launcher.schedulers.local.spawn import Spawner
     from launcher.schedulers.local.waiting import Needed, Share
     from launcher.schedulers.loop import Loop
@@ -78,6 +78,12 @@ class Keeper:
         """Answer the client of the app, if it waits for an answer."""
         if self._control >= 0:
             send(self._control, message)
+
+    def readers(self) -> "Readers":
+        """The processes that compare the files of the app."""
+        from launcher.schedulers.local.comparison import Readers
+
+        return Readers(self._loop)
 
     def hold(self, app: "UnstartedApp", message: "Message") -> None:
         """Have the app wait for others, and for its share of the machine, as its "go" says."""
@@ -205,7 +211,7 @@ class UnstartedApp:
         """Set the comparison of its input files with these; see `Comparison`."""
         from launcher.schedulers.local.comparison import Comparison
 
-        self.comparison = Comparison(self._loop, inputs)
+        self.comparison = Comparison(self._keeper.readers(), inputs)
         return self.comparison
 
     def note(self, kind: str, **fields: "Any") -> None:

@@ -32,9 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from launcher.schedulers.local.comparison import Readers
+
     Message = Mapping[str, Any]
 
 AGAIN_S = 1.0
+MOST_READERS = 8
+READER_LINGERS_S = 2.0
 _AT_ONCE = 200  # apps to look at before other events have their turn
 
 
@@ -55,6 +59,7 @@ class LineHolder:
         self._env: dict[str, str] = {}
         self._spawner: Spawner
         self._to_look_at: list[int] = []
+        self._readers: Readers | None = None
 
     def run(self) -> None:
         while self.apps or self._control >= 0:
@@ -80,6 +85,14 @@ class LineHolder:
         if env != self._env:
             self._env, self._spawner = env, Spawner(env)
         return self._spawner
+
+    def readers(self) -> Readers:
+        """The processes that compare the files of all apps."""
+        from launcher.schedulers.local.comparison import Readers
+
+        if self._readers is None:
+            self._readers = Readers(self.loop, most=MOST_READERS, linger_s=READER_LINGERS_S)
+        return self._readers
 
     # -- requests in the folders of apps -------------------------------------------------------------------
 
@@ -151,6 +164,9 @@ class LineMember(Keeper):
             self._app.undo()
 
     # -- requests of the app to its holder -----------------------------------------------------------------
+
+    def readers(self) -> Readers:
+        return self._holder.readers()
 
     def hold(self, app: UnstartedApp, message: Message) -> None:
         if ask := message.get("turn"):

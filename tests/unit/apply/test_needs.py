@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import launcher
+from launcher import paths
 from launcher.apply import make_plan
 from launcher.apply.dry_run import bind_plan, check_held, check_outputs
 from launcher.apply.engines import Engines
@@ -25,6 +26,7 @@ from launcher.apply.submit import Workplace
 from launcher.errors import SchedulerError
 from launcher.inventory.listing import newest, what_starts
 from launcher.plan.step import Guard, Step, in_order
+from launcher.schedulers.local import rundir
 from launcher.schedulers.registry import open_store
 from launcher.specs.attempt import StoodOn
 from launcher.state.store import Store
@@ -257,6 +259,16 @@ def test_an_attempt_that_has_started_meanwhile_makes_its_job_stale_and_no_other_
     assert world.wait(done["train"]) == {"train": ("succeeded", "")}
     assert world.engines.get("local_cwd").attempt(made["other"].app_id).is_live
     world.engines.get("local_cwd").cancel(made["other"].app_id)
+
+
+def test_the_error_of_an_attempt_that_is_just_starting_says_so(world: World) -> None:
+    made = world.steps(prepare=OPEN, train="true")
+    done = world.carry_out(made["prepare"], after(made["train"], made["prepare"]))
+    rundir.decide(paths.local_app(made["train"].app_id), rundir.START)  # its holder is about to record it
+    again = replace(world.steps(train="echo changed")["train"], withdraws=(guard(made["train"]),), stops=())
+    assert world.carry_out(again)["train"].error.endswith("expected attempt 1 (waiting), found starting")
+    world.open()
+    assert world.wait(done["train"]) == {"train": ("succeeded", "")}
 
 
 def test_a_need_on_an_engine_that_the_scheduler_cannot_wait_for_is_refused(world: World) -> None:

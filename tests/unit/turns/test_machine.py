@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher import paths
 from launcher.errors import StateError, UsageError
 from launcher.specs import AppDef, Resource, Role
 from launcher.turns import machine as machine_
@@ -141,6 +142,12 @@ def test_gpus_are_dealt_in_a_table_that_the_state_folders_of_a_user_share(tmp_pa
     assert Path(one.gpu_table).is_relative_to(tmp_path / "run")
     assert os.path.isdir(one.gpu_table)
     assert (one.gpus, one.devices) == (2, ("0", "1"))
+
+
+def test_a_relative_runtime_folder_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The specification of XDG says so. Supervisors run in `/`, and each client in a folder of its own."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "run")
+    assert paths.runtime() == f"/tmp/launcher-{os.geteuid()}"
 
 
 def test_an_app_without_gpus_has_one_table() -> None:
