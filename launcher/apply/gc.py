@@ -111,8 +111,7 @@ def collect(
 ) -> Collected:
     """Record new ends, remove apps by `rule`, then remove shared objects that no app uses any more.
 
-    Objects that cannot be removed, and engines that do not answer, are reported; the rest is still removed.
-    Raises FullDiskError before it removes anything.
+    Failures of objects and engines are reported. Raises FullDiskError before it removes anything.
 
     Args:
         dry_run: change nothing; shared objects are not examined.
@@ -135,8 +134,7 @@ def collect(
                 raise
             done.problems.append((name, error))
     live = sum(each.scheduler in schedulers and rule.concerns(each.project) for each in store.live_attempts())
-    if live:
-        done.kept.insert(0, (plural(live, "live job"), "work in progress"))
+    done.kept[:0] = [(plural(live, "live job"), "work in progress")] * bool(live)
     return done
 
 

@@ -52,7 +52,6 @@ ON_USE = {
     "hashlib": "OpenSSL, which hashes the contents of files faster",
     "graphlib": "the order of jobs that need others",
     "inspect": "signatures, for tools that ask for them",
-    "jsonschema": "`validate` of a saved plan",
     "ruamel": "YAML",
     "shlex": "commands in messages and dry runs",
     "shtab": "completion scripts",
