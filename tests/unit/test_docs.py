@@ -31,8 +31,9 @@ QUOTED = ("python", "toml")
 OF_OTHERS = {
     "slurm-recipes": {"--cleanenv", "--container-image", "--container-mounts", "--overlap"},
     "metrics": {"--collector", "--user"},
+    "github": {"--app"},
 }
-"""Options of Apptainer, pyxis and srun; of node-exporter and systemctl."""
+"""Options of Apptainer, pyxis and srun; of node-exporter and systemctl; of gh."""
 
 
 def stories() -> Iterator[tuple[str, list[Block]]]:

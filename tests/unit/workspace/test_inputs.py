@@ -1,5 +1,6 @@
 """The files that `inputs` names: their digest, their list by file, and changes that a holder finds."""
 
+import marshal
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 
 from launcher import paths
 from launcher.schedulers.local import comparison
+from launcher.schedulers.loop import pack
 from launcher.specs.inputs import InputFiles, changes, named
 from launcher.specs.launch import InputRef
 from launcher.workspace import WorkspaceError, inputs
@@ -185,10 +187,11 @@ def test_a_process_of_its_own_compares_inputs_for_a_supervisor(checkout: Path, l
     keep(asked.digest)
     (checkout / "train.py").write_text("edited")
     argv = [sys.executable, "-I", "-S", "-c", paths.program(comparison.__name__)]
-    argv += [str(os.getpid()), "", "", "", *asked[:3], *asked.globs]
+    request = pack(("", "", "", *asked[:3], *asked.globs))
     env = {"LAUNCHER_HOME": str(launcher_home)}
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
-    assert done.stdout == "=\ntrain.py changed while it waited or ran\n"
+    argv.append(str(os.getpid()))
+    done = subprocess.run(argv, env=env, input=request, capture_output=True, check=True)
+    assert marshal.loads(done.stdout[4:]) == ("", "train.py changed while it waited or ran")
 
 
 def test_at_most_ten_files_are_named():
