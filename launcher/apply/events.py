@@ -9,7 +9,7 @@ from time import monotonic, sleep, time
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from launcher.dataclass import dataclass, replace
-from launcher.errors import NOT_SUCCEEDED, LauncherError
+from launcher.errors import NOT_SUCCEEDED, LauncherError, StaleError
 from launcher.plan.step import ActionKind
 from launcher.specs.launch import JobKey
 from launcher.state.records import AppRecord, of_attempt
@@ -265,9 +265,10 @@ class Result:
 
     @property
     def exit_code(self) -> int:
-        """0: done; 1: a job was not applied; 5: apply waited, and a job that should run did not succeed."""
-        if any(outcome.error for outcome in self.outcomes):
-            return 1
+        """0: done; 1: a job was not applied; 4: only because attempts have started that were to be withdrawn;
+        5: apply waited, and a job that should run did not succeed."""
+        if codes := {outcome.code for outcome in self.outcomes if outcome.error}:
+            return StaleError.exit_code if codes == {StaleError.code} else LauncherError.exit_code
         wanted = [outcome for outcome in self.outcomes if outcome.kind != "destroy" and not outcome.disabled]
         if self.waited and not all(outcome.succeeded for outcome in wanted):
             return NOT_SUCCEEDED

@@ -250,11 +250,15 @@ class CommitHistory:
         """The newest commit that was applied, by its check run. Raises StaleError where none was."""
         return self._commits[len(self._since_applied(scope))][0]
 
-    def check_is_newest(self, later: Iterable[Commit], target: str) -> None:
-        """Raise StaleError if a later commit was applied for a target: this commit would undo its jobs."""
+    def check_is_newest(self, later: Iterable[Commit], scope: ApprovalScope) -> None:
+        """Raise StaleError if a later commit was applied for a project: this commit would undo its jobs.
+
+        A later commit that has removed the project's jobs may have been applied for other ones alone.
+        """
         for sha, _ in later:
-            found = filter(None, map(applied_scope, self._check_runs(sha)))
-            if any(scope.target == target for scope in found):
+            found = {*filter(None, map(applied_scope, self._check_runs(sha)))}
+            is_of_target = any(each.target == scope.target for each in found)
+            if scope in found or (is_of_target and self._loses(sha, scope)):
                 raise StaleError(
                     f"{sha[:7]} was applied, a later commit of {self._branch}",
                     hint="run the newest commit; to go back to this one, revert what came after it",
@@ -281,6 +285,9 @@ class CommitHistory:
             "either none ever was, or the history was rewritten",
             hint=f"review the plan, then {self._forge.words.by_hand}",
         )
+
+    def _loses(self, later: str, scope: ApprovalScope) -> bool:
+        return self._has_jobs(self._commits[0][0], scope) and not self._has_jobs(later, scope)
 
     def _check_runs(self, sha: str) -> list[CheckRun]:
         if sha not in self._checks:

@@ -261,7 +261,7 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     scopes = {ApprovalScope(*launch.key[:2]) for launch in launches}
     if choices.prune:  # a project whose last job file was removed may have jobs to stop
         scopes.update(scopes_of(make_plan(launches, choices=choices)))
-    history = _history(args, run, {scope.target for scope in scopes})
+    history = _history(args, run, sorted(scopes))
     for scope in sorted(scopes):
         mine = [launch for launch in launches if launch.key[:2] == scope]
         merged = by_hand or Merged(approvals=(), pulls={})
@@ -286,11 +286,11 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     return code, {"exit": code, "jobs": result["jobs"], "problems": problems}
 
 
-def _history(args: Any, run: StepRun, targets: Iterable[str]) -> CommitHistory:
+def _history(args: Any, run: StepRun, scopes: Iterable[ApprovalScope]) -> CommitHistory:
     """Return the history of the branch.
 
-    Raises StaleError for another branch, or if a later commit was applied for a target. A shallow clone does
-    not show that.
+    Raises StaleError for another branch, or if a later commit was applied for a project and target. A shallow
+    clone does not show that.
     """
     tree, branch, sha = work_tree(), run.runner.default_branch, run.runner.sha
     if tree.is_shallow():
@@ -302,8 +302,8 @@ def _history(args: Any, run: StepRun, targets: Iterable[str]) -> CommitHistory:
         raise StaleError(f"{sha[:7]} is no commit of {branch}, or is not checked out", hint=hint)
     history = CommitHistory(run.forge, tree.first_parents(), branch, partial(_has_jobs, args))
     later = tree.later_commits(pushed)
-    for target in targets:
-        history.check_is_newest(later, target)
+    for scope in scopes:
+        history.check_is_newest(later, scope)
     return history
 
 

@@ -191,6 +191,8 @@ class AppState:
         self.order.drop([replica])
         if replica.is_active:
             self._set_active(replica, -1)
+        if event.get("ready"):
+            self._on_ready(event, at)
         replica.end(event, at, self.stop_reason)
         self.to_stop.pop(replica, None)
         if replica.has_succeeded:

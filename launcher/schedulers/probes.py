@@ -119,6 +119,10 @@ class ProbedRun(Probing):
         self._loop.after(self.timeout_s, self._time_is_up)
         self._loop.after(self.pause_s(), self._probe)
 
+    def has_file(self) -> bool:
+        """Whether the replica has written the probe's file: one that ends with it was ready."""
+        return "file" in self.probe and _stamp(self._path) not in (None, self._before)
+
     def end(self) -> None:
         """End the present probe."""
         self._close()

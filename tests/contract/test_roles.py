@@ -160,6 +160,11 @@ def test_a_replica_that_ends_before_it_is_ready_fails_the_app_when_roles_wait_fo
     assert found.msg == "server/0 ended before it was ready, and client waits for it"
 
 
+def test_a_replica_that_ends_with_the_file_of_its_probe_was_ready(able: Case) -> None:
+    client = able.role("client", "true", depends_on={"server": "ready"})
+    assert able.run(AppDef("app", [client, _server(able, "touch {up}")])).state is AppState.SUCCEEDED
+
+
 @pytest.mark.slow
 def test_the_log_of_a_role_that_waits_is_followed_to_its_end(able: Case) -> None:
     client = able.role("client", "echo hello", depends_on={"server": "ready"})

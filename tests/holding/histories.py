@@ -13,7 +13,7 @@ Facts, separated by `; `::
     a/0=3           it exits with 3             a/0=s9          a signal ended it
     a/0=oom         out of memory               a/0=-143        it was asked to stop
     a/0=?why        nothing is known of its end a/0=hand        another program stopped it; `0hand`: with 0
-    a/0=1?why       its scheduler lost it
+    a/0=1?why       its scheduler lost it       a/0=0ready      it wrote its probe's file and exited with 0
     a/0!why         it could not be started     a/0=3:words     with a last line of stderr
     a/0=0 use 1 0.5 200 process             it used 1.5 s of CPU time, 200 bytes; so may `quiet use …`
     cancel me       a client cancels, `cancel me 2` with a grace period, `interrupt me`, `signal 15`
@@ -205,6 +205,9 @@ HISTORIES = [
     ("d~1 a<d:succeeded", "go; d/0; d/0=3; d/0; d/0=0; a/0; a/0=0; quiet", ["restart replica d/0 1", DONE]),
     ("s.s a<s:ready", "go; s/0; s/0=0; quiet",
      ["stopping peer s/0", "ended failed 0 s/0 ended before it was ready, and a waits for it"]),
+    ("s.s a<s:ready", "go; s/0; s/0=0ready; a/0; a/0=0; quiet", [DONE]),
+    ("s.s a<s:ready", "go; s/0; s/0 ready; s/0=0ready; a/0; a/0=0; quiet", [DONE]),
+    ("s*2.s a<s:ready", "go; s/0; s/1; s/0=0ready; s/1 ready; a/0; a/0=0; s/1=-1; quiet", ["stopping end", DONE]),
     ("s*2.s a<s:ready", "go; s/0; s/1; s/0 ready; s/0=0; s/1 ready; a/0; a/0=0; s/1=-1; quiet",
      ["stopping end", DONE]),
     ("s*2.s~1 a<s:ready", "go; s/0; s/1; s/0 ready; s/0=3; s/1 ready; s/0; s/0 ready; a/0; a/0=0; s/0=-1; s/1=-1; quiet",
@@ -298,6 +301,8 @@ def _end(text):
     text, _, output = text.partition(":")
     if text in ("hand", "0hand"):
         return {"code": 143 if text == "hand" else 0, "hand": True}
+    if text == "0ready":
+        return {"code": 0, "ready": True}
     if text == "oom":
         return {"code": 137, "signal": 9, "oom": True}
     if "?" in text:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from launcher.holding.app import App
     from launcher.schedulers.local.logwriter import LogWriter
+    from launcher.schedulers.local.probes import ReplicaProbes
     from launcher.schedulers.local.replicas import RunningRole
     from launcher.schedulers.local.spawn import Spawner
     from launcher.schedulers.loop import Loop
@@ -52,6 +53,7 @@ class Driver:
         secrets: "Sequence[str]",
     ) -> None:
         self._facts: list[Event] = []  # the facts that `wait` returns next
+        self._probed: dict[Replica, ReplicaProbes] = {}  # the probes of each replica's present run
         self._has_started = False  # every replica that waits for no other
         self.on_spawn_error: Callable[[SpawnError], None]
         self.on_swept: Callable[[], None]
@@ -102,6 +104,7 @@ class Driver:
         start, number = pids.start_time(pid), replica.restarts
         self.add("spawn", role=replica.role.name, k=replica.k, pid=pid, start=start, restart=number)
         if probed:
+            self._probed[replica] = probed
             probed.begin()
         elif not self._keeps_requests:
             replica.packed = b""
@@ -141,6 +144,8 @@ class Driver:
             more["stopped"] = True
         elif replica.code and not replica.signal and (said := self._last_line(replica)):
             more["said"] = said
+        elif not replica.code and replica in self._probed and self._probed[replica].has_file():
+            more["ready"] = True
         code, number = replica.code, replica.signal
         self.add("exit", replica.ended_ns, role=role, k=k, code=code, signal=number, **more, use=replica.use)
 
@@ -204,10 +209,10 @@ class Preparation:
         Raises SpawnError; call `unmake` then.
         """
         if self.spare_files < FILES_PER_REPLICA:
-            raise SpawnError(
-                f"{len(self.replicas)} replicas need more open files than the {self._spawner.max_files}"
-                " that the system allows (ulimit -Hn)"
-            )
+            number = len(self.replicas)
+            what = f"{number} replicas need" if number > 1 else "1 replica needs"
+            files = f"more open files than the {self._spawner.max_files} that the system allows (ulimit -Hn)"
+            raise SpawnError(f"{what} {files}")
         self._make_folder(scratch)
         for replica in self.replicas:
             try:

@@ -52,11 +52,13 @@ def test_every_line_of_an_apply_fits_the_schema(scenario: Scenario) -> None:
         ([Outcome(key=KEY, kind="destroy", app=app("cancelled"))], 0),
         ([Outcome(key=KEY, kind="keep", disabled=True), Outcome(key=KEY, kind="hold", app=app("lost"))], 5),
         ([Outcome(key=KEY, kind="create", error="no"), Outcome(key=KEY, kind="hold", app=app("lost"))], 1),
+        ([Outcome(key=KEY, kind="create", error="no", code="stale")], 4),
+        ([Outcome(key=KEY, kind="create", error="no", code=code) for code in ("stale", "error")], 1),
     ],
 )
 def test_the_exit_code_of_a_wait_counts_the_jobs_that_are_to_run(outcomes: list[Outcome], code: int) -> None:
     assert Result(outcomes=tuple(outcomes), waited=True).exit_code == code
-    assert Result(outcomes=tuple(outcomes)).exit_code == (code if code == 1 else 0)
+    assert Result(outcomes=tuple(outcomes)).exit_code == (code if code in (1, 4) else 0)
 
 
 def _lines(scenario: Scenario, *words: str, code: int = 0) -> list[dict[str, Any]]:

@@ -277,11 +277,18 @@ def history(*applied: int, has_jobs: Sequence[int] = (3, 2, 1), since: int = 3) 
     return CommitHistory(memory, commits, "main", lambda sha, _: sha in having, lambda _: None)  # type: ignore[arg-type]
 
 
-def test_a_later_commit_that_was_applied_for_another_target_overtakes_none() -> None:
+def test_a_later_commit_that_was_applied_overtakes_only_its_own_project_and_target() -> None:
     older = history(3, since=2)
-    older.check_is_newest(COMMITS[:1], "prod")
+    older.check_is_newest(COMMITS[:1], ApprovalScope("default", "prod"))
+    older.check_is_newest(COMMITS[:1], BETA)
     with pytest.raises(StaleError, match="3333333 was applied, a later commit of main"):
-        older.check_is_newest(COMMITS[:1], "dev")
+        older.check_is_newest(COMMITS[:1], DEV)
+
+
+def test_a_later_commit_without_the_jobs_of_a_project_overtakes_it() -> None:
+    with pytest.raises(StaleError, match="3333333 was applied"):
+        history(3, has_jobs=(2, 1), since=2).check_is_newest(COMMITS[:1], BETA)
+    history(3, has_jobs=(1,), since=2).check_is_newest(COMMITS[:1], BETA)  # commit 2 is to stop them
 
 
 def test_a_new_project_is_applied_from_the_last_applied_commit_without_its_jobs() -> None:

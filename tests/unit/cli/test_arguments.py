@@ -87,6 +87,7 @@ def test_options_may_stand_between_and_behind_files():
         (["-k"], "-k is not an option of launcher test", "did you mean `--kind`?"),
         (["-q"], "-q is not an option of launcher test", "see `launcher test --help`"),
         (["--kind", "alhpa"], "--kind: `alhpa` is not one of alpha, beta; did you mean `alpha`?", None),
+        (["-number", "3"], "-number is not an option of launcher test", "did you mean `--number`?"),
         (["-n"], "-n/--number: expected one argument", None),
         (["-f=1"], "-f/--follow: ignored explicit argument '1'", None),
         (["-fx"], "-f/--follow: ignored explicit argument 'x'", None),

@@ -281,6 +281,7 @@ class WatchedApp:
         if labels.order and journal.adopted and record.locked_elsewhere(self.app_id, labels.owner):
             return True  # the app's own record has a watcher again, which alone is to start waiting replicas
         app = open_app(labels, found, journal, self._observer.expected_replicas)
+        self._make_prober(labels)
         self._record_facts(app, journal)
         decide(app, self._recorder, self._clock.now())
         if self._actions.stop(app, found):
@@ -295,7 +296,8 @@ class WatchedApp:
         if is_written and self._actions.start(app, found, self._events.engine_started_at):
             self._observer.invalidate()
             return False
-        self._probe(app, labels)
+        if self._prober is not None:
+            self._prober.follow(found, app)
         self._samples.follow(found)
         self._wait(app, is_written=is_written)
         return False
@@ -319,25 +321,29 @@ class WatchedApp:
             self._take(app, {"e": "orphaned", "why": self._why_orphaned()})
         restarted_at = self._events.engine_started_at
         if has_begun(self._found, app, restarted_at) or not self._found:
-            ends, seen = (lambda each: self._observer.end_of(each, journal)), self._events.by_itself
-            for fact in containers_to_events(app, self._found, ends, restarted_at, seen):
+            end_of, seen_ends = partial(self._end_of, app, journal), self._events.by_itself
+            for fact in containers_to_events(app, self._found, end_of, restarted_at, seen_ends):
                 if fact.get("by") == "engine":
                     fact["code"] = self._events.code_of_last_end(fact["id"])
                 self._samples.add_use(fact)
                 self._take(app, fact)
 
+    def _end_of(self, app: HeldApp, journal: Journal, ended: Container) -> Mapping[str, Any]:
+        found = self._observer.end_of(ended, journal)
+        if found["code"] == 0 and self._prober is not None and self._prober.has_file(ended, app):
+            return {**found, "ready": True}
+        return found
+
     def _take(self, app: HeldApp, fact: dict[str, Any]) -> None:
         self._recorder.append(fact)
         app.take(fact)
 
-    def _probe(self, app: HeldApp, labels: Labels) -> None:
+    def _make_prober(self, labels: Labels) -> None:
         rules = {role: rules["ready"] for role, _, rules in labels.order if rules.get("ready")}
         if rules and self._prober is None:
             from launcher.schedulers.docker.watching.probes import Prober
 
             self._prober = Prober(self._engine, rules, self._wake, resumed=self._resumed)
-        if self._prober is not None:
-            self._prober.follow(self._found, app)
 
     def _labels(self) -> Labels:
         if self._found:

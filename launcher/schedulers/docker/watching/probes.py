@@ -110,6 +110,13 @@ class Prober:
                 Thread(target=self._probe, args=(self._runs[run],), daemon=True).start()
         self._resumed = False
 
+    def has_file(self, ended: Container, app: HeldApp) -> bool:
+        """Whether a replica has written its probe's file before it ended, perhaps after its last probe."""
+        role, k = where(ended)
+        name = self._rules.get(role, {}).get("file")
+        is_first = not app.roles[role].replicas[k].restarts  # a file of another run would look alike
+        return name is not None and is_first and not _why_no_file(self._engine, ended, name)
+
     def close(self) -> None:
         """End the probes."""
         for run in self._runs.values():

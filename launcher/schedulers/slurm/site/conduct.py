@@ -379,7 +379,7 @@ class Driver:
         Where `send_user_signal` is set, Slurm sends it to preempted jobs, too, in the place of TERM.
         """
         found = self._job.ask()
-        if is_ending(found):
+        if is_ending(found, self._run):
             self._terminated(found)
             return
         ends_at = parse_time(found.get("EndTime", "")) or 0.0
@@ -392,9 +392,9 @@ class Driver:
     def _is_ended_by_slurm(self) -> bool:
         """Ask whether Slurm ends the job: it signals the conductor later, or the steps alone."""
         found = self._job.ask()
-        if is_ending(found):
+        if is_ending(found, self._run):
             self._terminated(found)
-        return is_ending(found)
+        return is_ending(found, self._run)
 
     def _terminated(self, found: Json) -> None:
         """Stop: Slurm ends the job, and kills the rest a few seconds later. A requeued job comes back."""

@@ -81,8 +81,14 @@ def is_preempted(found: dict) -> bool:
     return found.get("PreemptTime", "None") not in ("None", "(null)")
 
 
-def is_ending(found: dict) -> bool:
-    return is_preempted(found) or found.get("JobState", "RUNNING") not in RUNNING
+def is_ending(found: dict, times: int) -> bool:
+    """Whether Slurm ends the job, which it had requeued `times` times when this run began.
+
+    A controller that was killed may have forgotten the start of a job, which is pending again then.
+    """
+    state = found.get("JobState", "RUNNING")
+    is_forgotten = state == "PENDING" and not has_restarted(found, times)
+    return is_preempted(found) or not (state in RUNNING or is_forgotten)
 
 
 def has_restarted(found: dict, times: int) -> bool:

@@ -191,6 +191,8 @@ class Worker:
         more = {name: self.record[name] for name in names if self.record[name]}
         if self.is_termed:
             more["term"] = True
+        if not (code or self.late) and self.probed and self.probed.has_file():
+            more["ready"] = True
         if self.stays and not self.is_over:
             more["stays"] = True
         self.event("exit", code=code, signal=number, host=self.host, **more)
