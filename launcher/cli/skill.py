@@ -42,7 +42,7 @@ EXIT_CODES: dict[int, str] = {
     2: "changes are pending (`plan --detailed-exitcode`, `synced`)",
     3: "blocked: approval is needed, a job is protected, the plan exceeds its budget, or `--fail-on` matched",
     4: "a saved plan is stale, expired, edited, or for another engine; or the plan is not the "
-    "one of `--expect-digest`",
+    "one of `--expect-digest`; or an attempt has started that apply was to withdraw",
     5: "applied, but an app did not succeed, or did not end in time (`apply --wait`, `wait`, "
     "`run`, `status --watch`)",
     6: "a job file is invalid; with `convert --strict`, something of the file has no place",
