@@ -128,8 +128,7 @@ class Arguments(ArgumentGroup):
                 positional.append(word)
                 continue
             name, equals, text = word.partition("=")
-            is_joined = name not in options and f"-{name}" not in options  # `-cfg` is a slip for `--cfg`
-            if is_joined and word[:2] in options:  # -n5, or several flags: -fa
+            if not {name, f"-{name}"} & options.keys() and word[:2] in options:  # -n5 or -fa, but no -cfg
                 name, equals, text = word[:2], "", word[2:]
             argument = options.get(name)
             if argument is None:

@@ -92,7 +92,10 @@ class Readers:
     def kill(self) -> None:
         """End all of them; requests get no answer."""
         for reader in self._readers:
-            os.kill(reader.pid, _signal.SIGKILL)
+            try:
+                os.kill(reader.pid, _signal.SIGKILL)
+            except ProcessLookupError:  # it has just died
+                pass
         self._give_up()
 
     def answered(self, reader: _Reader) -> None:
