@@ -33,6 +33,8 @@ VIEWS = [
     ("a", "go; a/0; a/0=?", "running: ", ["lost: "]),
     ("a", "go; a/0; a/0=?its node failed; quiet", "lost: its node failed", ["lost: its node failed"]),
     ("a", "go; a/0; a/0=4?its step ended; quiet", "failed: a/0 was lost: its step ended", ["failed: its step ended"]),
+    ("a", "go; a/0; a/0=0hand; quiet", "cancelled: a/0 was stopped by hand", ["cancelled: "]),
+    ("a", "go; a/0; a/0=hand; quiet", "cancelled: a/0 was stopped by hand", ["failed: "]),
     ("a~1A b", "go; a/0; b/0; a/0=3; b/0=-143", "running: ", ["failed: ", "cancelled: a/0 failed"]),
     ("a", "go; a/0; cancel me; a/0=-143", "running: ", ["cancelled: cancelled by me"]),
     ("a %60", "go; a/0; @60; a/0=-143", "running: ", ["cancelled: timed out after 60 s"]),
