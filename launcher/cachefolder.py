@@ -26,7 +26,7 @@ _FRESH_S = 3600  # an entry used within these seconds is not marked as used agai
 
 def path() -> str:
     """Return $XDG_CACHE_HOME/launcher, else ~/.cache/launcher; "" if neither is an absolute path."""
-    cache = xdg_folder("XDG_CACHE_HOME") or os.path.expanduser(os.path.join("~", ".cache"))
+    cache = xdg_folder("XDG_CACHE_HOME", os.path.join("~", ".cache"))
     return os.path.join(cache, "launcher") if os.path.isabs(cache) else ""
 
 

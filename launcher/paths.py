@@ -34,17 +34,19 @@ def home() -> str:
     given = os.environ.get("LAUNCHER_HOME")
     if given:
         return os.path.abspath(os.path.expanduser(given))
-    state = xdg_folder("XDG_STATE_HOME") or os.path.expanduser(os.path.join("~", ".local", "state"))
+    state = xdg_folder("XDG_STATE_HOME", os.path.join("~", ".local", "state"))
     return os.path.join(os.path.abspath(state), "launcher")
 
 
-def xdg_folder(variable: str) -> str:
-    """Return the folder that a variable names; "" for a relative one, which depends on the current folder.
+def xdg_folder(variable: str, default: str = "") -> str:
+    """Return the folder that a variable names, else the default, each with the home in place of `~`.
+
+    A relative folder would depend on the current one, and is ignored.
 
     Source: XDG Base Directory Specification, "Basics".
     """
     given = os.path.expanduser(os.environ.get(variable, ""))
-    return given if os.path.isabs(given) else ""
+    return given if os.path.isabs(given) else os.path.expanduser(default)
 
 
 def ledger() -> str:

@@ -165,9 +165,12 @@ class Engines:
 
 
 @contextmanager
-def opened(*, readonly: bool = False, **params: Any) -> Iterator[tuple[Store, Engines]]:
-    """Open the ledger and the engines for the body of a `with`. For the parameters see `Engines`."""
-    with open_store(readonly=readonly) as store, Engines(store, readonly=readonly, **params) as engines:
+def opened(
+    *, readonly: bool = False, writes_ledger: bool = True, **params: Any
+) -> Iterator[tuple[Store, Engines]]:
+    """Open the ledger and the engines for the body of a `with`. For further parameters see `Engines`."""
+    reads = readonly or not writes_ledger
+    with open_store(readonly=reads) as store, Engines(store, readonly=readonly, **params) as engines:
         yield store, engines
 
 

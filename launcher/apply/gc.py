@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from launcher.apply.engines import Engines, record_ends
+from launcher.apply.engines import Engines, opened, record_ends
 from launcher.dataclass import dataclass, field
 from launcher.errors import FullDiskError, LauncherError, SchedulerError, StateError
-from launcher.schedulers.registry import open_store
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.attempt import ENDED_STATES, UNSTARTED_STATES, Attempt
 from launcher.specs.outputs import job_of, own_output, read_outputs
@@ -80,10 +79,9 @@ def collect_here(schedulers: Sequence[str], rule: Rule, *, dry_run: bool, **opti
     """`collect` in this state folder; where its disk is full, first apps whose removal writes nothing."""
 
     def collected(only_recorded: bool = False) -> Collected:
-        reads = dry_run or only_recorded
-        with open_store(readonly=reads) as store, Engines(store, readonly=dry_run) as engines:
-            params = {**options, "dry_run": dry_run, "only_recorded": only_recorded}
-            return collect(store, engines, schedulers, rule, **params)
+        more = {"only_recorded": True, "tombstones": False, "outputs": False} if only_recorded else {}
+        with opened(readonly=dry_run, writes_ledger=not only_recorded) as (store, engines):
+            return collect(store, engines, schedulers, rule, dry_run=dry_run, **options | more)
 
     try:
         return collected()
@@ -125,16 +123,16 @@ def collect(
         try:
             if not dry_run and not only_recorded:
                 record_ends(store, engines, [name])
-            at = _Collection(
-                engines.get(name), store, rule, done, now=now, dry_run=dry_run, only_recorded=only_recorded
-            )
+            engine = engines.get(name)
+            at = _Collection(engine, store, rule, done, now=now, dry_run=dry_run, only_recorded=only_recorded)
             at.run(logs=logs, tombstones=tombstones, outputs=outputs)
         except LauncherError as error:
             if isinstance(error, FullDiskError) and not done.removed:
                 raise
             done.problems.append((name, error))
     live = sum(each.scheduler in schedulers and rule.concerns(each.project) for each in store.live_attempts())
-    done.kept[:0] = [(plural(live, "live job"), "work in progress")] * bool(live)
+    if live:
+        done.kept.insert(0, (plural(live, "live job"), "work in progress"))
     return done
 
 
@@ -160,9 +158,9 @@ class _Collection:
     def run(self, *, logs: bool, tombstones: bool, outputs: bool) -> None:
         """Remove what the options of `collect` of these names choose."""
         (self.collect_logs if logs else self.collect)()
-        if tombstones and not self._only_recorded:
+        if tombstones:
             self.forget()
-        if outputs and not self._only_recorded:
+        if outputs:
             self.remove_outputs()
 
     def collect(self) -> None:

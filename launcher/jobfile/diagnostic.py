@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
-from launcher.dataclass import dataclass, fields, replace
+from launcher.dataclass import asdict, dataclass, replace
 from launcher.errors import JobFileError
 from launcher.specs.secret import is_sensitive
 from launcher.text import paint, printable, width, wrapped
@@ -27,7 +27,7 @@ class Span:
     end_column: int
 
     def to_json(self) -> dict[str, int]:
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        return asdict(self)
 
 
 _WIDTH = 110  # the most columns of source text to show; longer lines are cut around the range

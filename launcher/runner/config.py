@@ -225,7 +225,7 @@ def _checked(source: _Source, scheduler: str, key: str, value: Any, opts: runopt
 
 
 def _of_user() -> str | None:
-    base = xdg_folder("XDG_CONFIG_HOME") or os.path.expanduser(os.path.join("~", ".config"))
+    base = xdg_folder("XDG_CONFIG_HOME", os.path.join("~", ".config"))
     path = os.path.join(base, "launcher", CONFIG_FILE)
     return path if os.path.isfile(path) else None
 

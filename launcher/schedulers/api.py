@@ -412,17 +412,6 @@ def poll(ask: Callable[[], T | None], is_over: Callable[[T], bool], timeout_s: f
         interval = min(interval * 1.5, 5.0)
 
 
-__getattr__, *_ = hand_on(  # names that schedulers import from here: each loads its module when it is used
-    __name__,
-    {
-        "launcher.schedulers.logs": "filter_regex split_lines split_lines_iterator",
-        "launcher.schedulers.responses": "DescribeAppResponse ListAppResponse Stream",
-        "launcher.specs.app": "AppDryRunInfo",
-        "launcher.specs.status": "AppState",
-    },
-)
-
-
 def validate(scheduler: Scheduler[Any], app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
     """Call the scheduler's `_validate` with or without `cfg`: existing schedulers have either form."""
     hook = scheduler._validate
@@ -432,3 +421,14 @@ def validate(scheduler: Scheduler[Any], app: AppDef, cfg: Mapping[str, CfgVal]) 
         hook(app, scheduler.backend)  # type: ignore[call-arg]
     else:
         hook(app, scheduler.backend, cfg)
+
+
+__getattr__, *_ = hand_on(  # names that schedulers import from here: each loads its module when it is used
+    __name__,
+    {
+        "launcher.schedulers.logs": "filter_regex split_lines split_lines_iterator",
+        "launcher.schedulers.responses": "DescribeAppResponse ListAppResponse Stream",
+        "launcher.specs.app": "AppDryRunInfo",
+        "launcher.specs.status": "AppState",
+    },
+)

@@ -10,6 +10,7 @@ from math import isfinite
 from typing import TypeGuard
 
 _DELIMITERS = ",;"
+# `source:target[:options]`; a mount with a comma cannot be written as one text here.
 _COMPOSE_MOUNT = re.compile(r"(?P<src>[^:=,]+):(?P<dst>/[^:,]*)(?::(?P<options>[\w,]+))?")
 _MILLIS = re.compile(r"([0-9]{1,9})m")
 

@@ -208,7 +208,6 @@ def form_tag(value: Any) -> str | None:
     return next((tag for kind, tag in tags.items() if isinstance(value, kind)), None)
 
 
-# `source:target[:options]`; a mount with a comma cannot be written as one text here.
 MIB = 2**20
 _UNITS: dict[str, int] = {
     "B": 1,

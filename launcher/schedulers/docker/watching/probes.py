@@ -111,11 +111,12 @@ class Prober:
         self._resumed = False
 
     def has_file(self, ended: Container, app: HeldApp) -> bool:
-        """Whether a replica has written its probe's file before it ended, perhaps after its last probe."""
+        """Whether a replica that no probe has found ready has written its probe's file before it ended."""
         role, k = where(ended)
-        name = self._rules.get(role, {}).get("file")
-        is_first = not app.roles[role].replicas[k].restarts  # a file of another run would look alike
-        return name is not None and is_first and not _why_no_file(self._engine, ended, name)
+        replica, name = app.roles[role].replicas[k], self._rules.get(role, {}).get("file")
+        if name is None or replica.is_ready or replica.restarts:  # a file of another run would look alike
+            return False
+        return not _why_no_file(self._engine, ended, name)
 
     def close(self) -> None:
         """End the probes."""

@@ -392,9 +392,10 @@ class Driver:
     def _is_ended_by_slurm(self) -> bool:
         """Ask whether Slurm ends the job: it signals the conductor later, or the steps alone."""
         found = self._job.ask()
-        if is_ending(found, self._run):
+        is_ended = is_ending(found, self._run)
+        if is_ended:
             self._terminated(found)
-        return is_ending(found, self._run)
+        return is_ended
 
     def _terminated(self, found: Json) -> None:
         """Stop: Slurm ends the job, and kills the rest a few seconds later. A requeued job comes back."""
