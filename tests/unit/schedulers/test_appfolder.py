@@ -43,7 +43,7 @@ def test_a_folder_that_does_not_exist_has_no_lock_to_take(tmp_path: Path) -> Non
 
 
 def test_a_folder_removed_during_the_wait_is_reported_as_gone(tmp_path, monkeypatch):
-    with held(tmp_path / "app"):
-        monkeypatch.setattr(appfolder.time, "sleep", lambda _: shutil.rmtree(tmp_path / "app"))
+    with held(tmp_path / "app"), monkeypatch.context() as patched:  # the teardown sleeps, too
+        patched.setattr(appfolder.time, "sleep", lambda _: shutil.rmtree(tmp_path / "app"))
         with pytest.raises(FileNotFoundError):
             AppFolder(str(tmp_path / "app")).take_lock()
