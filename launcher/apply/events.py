@@ -6,49 +6,22 @@ from _thread import allocate_lock
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from time import monotonic, sleep, time
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
-from launcher.dataclass import dataclass, replace
+from launcher.dataclass import dataclass
 from launcher.errors import NOT_SUCCEEDED, LauncherError, StaleError
 from launcher.plan.step import ActionKind
 from launcher.specs.launch import JobKey
-from launcher.state.records import AppRecord, of_attempt
-
-if TYPE_CHECKING:
-    from launcher.specs.attempt import Attempt
+from launcher.state.records import AppRecord
 
 VERSION = "launcher.event/v1"
 
 EventName = Literal[
-    "planned",
-    "waiting",
-    "kept",
-    "held",
-    "reserving",
-    "reserved",
-    "pulling",
-    "pulled",
-    "building",
-    "built",
-    "pushing",
-    "pushed",
-    "creating",
-    "created",
-    "stopping",
-    "stopped",
-    "starting",
-    "started",
-    "attempt_waiting",
-    "attempt_queued",
-    "attempt_skipped",
-    "recorded",
-    "restarting",
-    "failed",
-    "interrupted",
-    "log",
-    "ended",
-    "done",
-]
+    "planned", "waiting", "kept", "held", "reserving", "reserved", "pulling", "pulled", "building",
+    "built", "pushing", "pushed", "creating", "created", "stopping", "stopped", "starting", "started",
+    "attempt_waiting", "attempt_queued", "attempt_skipped", "recorded", "restarting", "failed",
+    "interrupted", "log", "ended", "done",
+]  # fmt: skip
 
 OnEvent = Callable[[Mapping[str, Any]], None]
 OnLog = Callable[[JobKey, str, int, bytes], None]
@@ -248,12 +221,6 @@ class Outcome:
     @property
     def succeeded(self) -> bool:
         return not self.error and self.state == "succeeded"
-
-    def after(self, attempt: Attempt, message: str, warnings: tuple[str, ...]) -> Outcome:
-        """Return the outcome after the attempt was followed. `message`: how the attempt ended, and why."""
-        app = of_attempt(attempt)
-        app.message = message
-        return replace(self, app=app, warnings=warnings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from launcher.apply.submit import unrecorded
 from launcher.dataclass import replace
 from launcher.errors import LauncherError, SchedulerError, StateError
 from launcher.schedulers.staged import StagedScheduler
-from launcher.state.records import AppRecord
+from launcher.state.records import AppRecord, of_attempt
 from launcher.state.store import Store
 from launcher.text import with_cause
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.restarts import Restart
     from launcher.specs.attempt import Attempt
+    from launcher.specs.launch import JobKey
 
 
 _STACK_BYTES = 256 * 1024
@@ -158,11 +159,17 @@ class _Follower:
         app = copy(outcome.app)
         if app is not None:
             app.state, app.message = "lost", "its records were removed while it was followed"
-            about: dict[str, Any] = {"attempt": outcome.attempt, "app_id": app.app_id, "handle": app.handle}
-            about |= {"state": app.state, "message": app.message, "exit_code": None}
-            about |= {"started_at": app.started_at, "ended_at": None}
-            self.events.report("ended", outcome.key, None, **about)
+            self._report_end(outcome.key, app)
         return replace(outcome, app=app)
+
+    def _report_end(self, key: JobKey, app: AppRecord) -> None:
+        about: dict[str, Any] = {"attempt": app.number or 0, "app_id": app.app_id, "message": app.message}
+        if app.state == "skipped":
+            self.events.report("attempt_skipped", key, app.ended_at, **about)
+        else:
+            about |= {"handle": app.handle, "state": app.state, "exit_code": app.exit_code}
+            about |= {"started_at": app.started_at, "ended_at": app.ended_at}
+            self.events.report("ended", key, app.ended_at, **about)
 
     def _ended(self, outcome: Outcome, attempt: Attempt, unwritten: StateError | None) -> Outcome:
         """Report the end of an app, and return its outcome. `unwritten`: why the ledger lacks the end."""
@@ -172,15 +179,11 @@ class _Follower:
         message = attempt.message
         if attempt.state in ("failed", "lost"):
             message = with_cause(message, _cause(self._scheduler(outcome), outcome.app_id))
-        ended = outcome.after(attempt, message, warnings)
-        about: dict[str, Any] = {"attempt": attempt.number, "app_id": outcome.app_id, "message": message}
-        if attempt.state == "skipped":
-            self.events.report("attempt_skipped", outcome.key, attempt.ended_at, **about)
-        elif not ended.is_live:  # otherwise the process that held it has died
-            about |= {"handle": ended.handle, "state": attempt.state, "exit_code": attempt.exit_code}
-            about |= {"started_at": attempt.started_at, "ended_at": attempt.ended_at}
-            self.events.report("ended", outcome.key, attempt.ended_at, **about)
-        return ended
+        app = of_attempt(attempt)
+        app.message = message
+        if not app.is_live:  # otherwise the process that held it has died
+            self._report_end(outcome.key, app)
+        return replace(outcome, app=app, warnings=warnings)
 
     def _parts(self) -> Iterator[tuple[Sequence[Outcome], Callable[[], None]]]:
         """The groups of apps that share a thread, each with its work."""

@@ -24,6 +24,17 @@ LIVE = (*UNSTARTED, "running")
 """The states of an app that has not ended."""
 ENDED = ("succeeded", "failed", "cancelled", "skipped", "lost")
 """The states of an app that has ended. "unknown" is neither."""
+_OF_TORCHX = {
+    "reserved": "SUBMITTED",
+    **dict.fromkeys(("created", *WAITING), "PENDING"),
+    "skipped": "CANCELLED",
+    "lost": "FAILED",
+}
+
+
+def torchx_state(state: str) -> str:
+    """The name of a state in `AppState` of TorchX: a lost app has failed, a skipped one is cancelled."""
+    return _OF_TORCHX.get(state, state.upper())
 
 
 class AppRecord:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from _socket import socket
 
     from launcher.specs.attempt import AttemptState
-    from launcher.specs.launch import InputRef, WorkspaceRef
     from launcher.turns.line import Ask
 
 _APP = b"a"
@@ -103,8 +102,7 @@ class SupervisorClient:
         self,
         needs: Sequence[tuple[str, str]] = (),
         turn: Ask | None = None,
-        inputs: InputRef | None = None,
-        workspace: WorkspaceRef | None = None,
+        compared: Mapping[str, list[str]] | None = None,
     ) -> AttemptState:
         """Start every replica, or have the app wait, and return once that is recorded.
 
@@ -114,17 +112,8 @@ class SupervisorClient:
         Args:
             needs: job and folder of the apps that have to succeed first.
             turn: the request of the app to this machine.
-            inputs: the input files to compare.
-            workspace: the folder that replicas run in, to compare when an app starts that has waited.
+            compared: the files to compare; see `Comparison`.
         """
-        # The list of files is in LAUNCHER_HOME, not in the arguments of the supervisor's `Comparison`.
-        if not (needs or turn):  # the app starts at once
-            workspace = None
-        compared = (inputs or workspace) and {
-            "args": [*inputs[:3], *inputs.globs] if inputs else [],
-            "env": [f"LAUNCHER_HOME={os.path.abspath(paths.home())}"],
-            "workspace": [workspace.digest, workspace.path] if workspace else [],
-        }
         ask = turn and turn.to_dict()
         answer = self._ask({"op": "go", "needs": list(needs), "turn": ask, "inputs": compared})
         return "waiting" if answer == "waiting" else "queued" if answer == "queued" else "running"
@@ -262,14 +251,8 @@ class HeldClient(SupervisorClient):
     def __del__(self) -> None:
         self._drop()
 
-    def go(
-        self,
-        needs: Sequence[tuple[str, str]] = (),
-        turn: Ask | None = None,
-        inputs: InputRef | None = None,
-        workspace: WorkspaceRef | None = None,
-    ) -> AttemptState:
-        accepted = super().go(needs, turn, inputs, workspace)
+    def go(self, *wants: Any) -> AttemptState:
+        accepted = super().go(*wants)
         self._drop()
         return accepted
 
