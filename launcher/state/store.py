@@ -306,7 +306,8 @@ class Store(Reader):
     def attempts(self, key: JobKey, limit: int | None = None) -> list[Attempt]:
         """The last `limit` attempts of a job (all when None), newest first."""
         where = "project = ? AND target = ? AND job = ? ORDER BY number DESC LIMIT ?"
-        return self._attempts(where, (*key, -1 if limit is None else limit))
+        values = (*key, -1 if limit is None else limit)
+        return to_attempts(self._rows(f"SELECT {_FULL} FROM attempts WHERE {where}", values))
 
     def successes(
         self, keys: Collection[JobKey], most: int
@@ -323,10 +324,7 @@ class Store(Reader):
         return found
 
     def by_app_id(self, app_id: str) -> Attempt | None:
-        return next(iter(self._attempts("app_id = ? ORDER BY id DESC LIMIT 1", (app_id,))), None)
-
-    def _attempts(self, where: str, values: tuple[Any, ...]) -> list[Attempt]:
-        return to_attempts(self._rows(f"SELECT {_FULL} FROM attempts WHERE {where}", values))
+        return self.by_app_ids((app_id,)).get(app_id)
 
     def by_app_ids(self, app_ids: Iterable[str]) -> dict[str, Attempt]:
         """App id → its attempt, in one query. Ids of no attempt are absent."""

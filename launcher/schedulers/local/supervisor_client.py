@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from launcher import paths
 from launcher.errors import SchedulerError, StartError
 from launcher.schedulers import pids
+from launcher.schedulers.ended_process import last_line_of
 from launcher.schedulers.holder import NO_SIGPIPE, send_with, start_bare
 from launcher.schedulers.local import appview
 from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
@@ -177,8 +178,9 @@ class SupervisorClient:
             raise _refusal(answer)
         view = appview.read_state(self.app_dir)
         if view is None or view.state not in ("cancelled", "skipped"):
+            said = last_line_of(os.path.join(self.app_dir, "supervisor.err"))
             raise SchedulerError(
-                f"the supervisor of {os.path.basename(self.app_dir)} died{_last_words(self.app_dir)}",
+                f"the supervisor of {os.path.basename(self.app_dir)} died{said and f': {said}'}",
                 hint="apply again; if it stays so, the disk may be full or the machine out of memory",
             )
         return ""
@@ -344,13 +346,3 @@ def _refusal(answer: Mapping[str, Any]) -> StartError:
     where = str(answer["role"]) if answer.get("k") is None else f"{answer['role']}/{answer['k']}"
     argv = answer.get("argv")
     return StartError(f"cannot start {where}: {text}" + (f"\n  command: {shlex.join(argv)}" if argv else ""))
-
-
-def _last_words(app_dir: str) -> str:
-    """The last line that a dead supervisor wrote to stderr."""
-    try:
-        with open(os.path.join(app_dir, "supervisor.err"), encoding="utf-8", errors="replace") as file:
-            lines = file.read().strip().splitlines()
-    except OSError:
-        return ""
-    return f": {lines[-1]}" if lines else ""
