@@ -22,7 +22,7 @@ from launcher.state.rows import (
     LIVE,
     from_attempt,
     from_record,
-    read_used,
+    known_use,
     text_of,
     to_attempts,
     to_record,
@@ -320,7 +320,7 @@ class Store(Reader):
         asked = list(keys)
         found: dict[JobKey, list[tuple[str, float, dict[str, Use]]]] = {}
         for index, digest, took_s, used in self._rows(_SUCCESSES, {"keys": json_rows(asked), "most": most}):
-            found.setdefault(asked[index], []).append((digest, took_s, _used_or_nothing(used)))
+            found.setdefault(asked[index], []).append((digest, took_s, known_use(used)))
         return found
 
     def by_app_id(self, app_id: str) -> Attempt | None:
@@ -408,14 +408,6 @@ class Store(Reader):
     def _of_schedulers(self, what: str, schedulers: Collection[str]) -> list[tuple[Any, ...]]:
         holes = ", ".join("?" * len(schedulers))
         return self._rows(f"SELECT {what} scheduler IN ({holes})", tuple(schedulers))
-
-
-def _used_or_nothing(text: str) -> dict[str, Use]:
-    """Return the use in a record; {} for a damaged record."""
-    try:
-        return read_used(text)
-    except (ValueError, RecursionError):
-        return {}
 
 
 def _record(db: sqlite3.Connection, attempt: Attempt) -> bool:
