@@ -6,13 +6,16 @@ from _thread import allocate_lock
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from time import monotonic, sleep, time
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, replace
 from launcher.errors import NOT_SUCCEEDED, LauncherError, StaleError
 from launcher.plan.step import ActionKind
 from launcher.specs.launch import JobKey
-from launcher.state.records import AppRecord
+from launcher.state.records import AppRecord, of_attempt
+
+if TYPE_CHECKING:
+    from launcher.specs.attempt import Attempt
 
 VERSION = "launcher.event/v1"
 
@@ -221,6 +224,12 @@ class Outcome:
     @property
     def succeeded(self) -> bool:
         return not self.error and self.state == "succeeded"
+
+    def after(self, attempt: Attempt, message: str, warnings: tuple[str, ...] = ()) -> Outcome:
+        """Return the outcome with the attempt as it is now. `message`: how the attempt ended, and why."""
+        app = of_attempt(attempt)
+        app.message = message
+        return replace(self, app=app, warnings=warnings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,6 @@ from launcher.plan.step import Step, in_order, keys_after
 from launcher.specs.attempt import ENDED_STATES, WAITING_STATES, Attempt
 from launcher.specs.inputs import adopted
 from launcher.specs.launch import JobKey
-from launcher.state.records import of_attempt
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -230,7 +229,7 @@ class _Execution:
         return {
             key: self._failed(of_key[key], each)
             if isinstance(each, LauncherError)
-            else replace(_outcome(of_key[key], each.attempt), warnings=each.warnings)
+            else _outcome(of_key[key], *each)
             for key, each in submit(submissions, self._at, *several).items()
         }
 
@@ -251,7 +250,7 @@ class _Execution:
         app_id = step.guard.app_id
         self._at.events.emit("kept" if step.kind == "keep" else "held", step.key, app_id=app_id)
         skipped = self._at.store.by_app_id(app_id) if step.guard.state == "skipped" else None
-        return replace(_outcome(step, skipped or step.latest), warnings=warnings)
+        return _outcome(step, skipped or step.latest, warnings)
 
     def _report_interrupt(self, busy: Sequence[Step]) -> None:
         for step in busy:
@@ -352,19 +351,19 @@ def _without(step: Step, needed: Sequence[Outcome], events: Events) -> Outcome |
     return Outcome(key=step.key, kind=step.kind, error=error, overtaken=overtaken)
 
 
-def _outcome(step: Step, attempt: Attempt | None) -> Outcome:
+def _outcome(step: Step, attempt: Attempt | None, warnings: tuple[str, ...] = ()) -> Outcome:
     disabled = step.kind == "keep" and step.launch is not None and not step.launch.enabled
-    app = None if attempt is None else of_attempt(attempt)
     why = str(step.reasons[0]) if step.kind == "hold" else ""
     is_unread = bool(why) and step.reasons[0].code == "record_unreadable"
     started = step.launch.app.roles if step.starts and step.launch is not None else None
     retries = started is None or any(role.max_retries for role in started)
-    return Outcome(
+    made = Outcome(
         key=step.key,
         kind=step.kind,
-        app=app,
         error=why if is_unread else "",
         disabled=disabled,
         held="" if is_unread else why,
         has_retries=retries,
+        warnings=warnings,
     )
+    return made if attempt is None else made.after(attempt, attempt.message, warnings)

@@ -15,7 +15,7 @@ from launcher.apply.submit import unrecorded
 from launcher.dataclass import replace
 from launcher.errors import LauncherError, SchedulerError, StateError
 from launcher.schedulers.staged import StagedScheduler
-from launcher.state.records import AppRecord, of_attempt
+from launcher.state.records import AppRecord
 from launcher.state.store import Store
 from launcher.text import with_cause
 
@@ -144,23 +144,15 @@ class _Follower:
         except StateError as error:
             unwritten = error
         for outcome, attempt in sorted(ends, key=lambda end: (end[1] and end[1].ended_at) or 0.0):
-            if attempt is not None:
+            if attempt is None:
+                ended = _removed(outcome)
+            else:
                 if not self._has_news(outcome):
                     self._note_start(outcome, attempt)
-                ended = self._ended(outcome, attempt, unwritten)
-                if why := self._unread.get(outcome.app_id):
-                    ended = replace(ended, warnings=(*ended.warnings, why))
-                self.ended[outcome.app_id] = ended
-                continue
-            self.ended[outcome.app_id] = self._removed(outcome)
-
-    def _removed(self, outcome: Outcome) -> Outcome:
-        """Report the loss of an app that has no record any more, and return its outcome."""
-        app = copy(outcome.app)
-        if app is not None:
-            app.state, app.message = "lost", "its records were removed while it was followed"
-            self._report_end(outcome.key, app)
-        return replace(outcome, app=app)
+                ended = self._after_end(outcome, attempt, unwritten)
+            if ended.app is not None and not ended.is_live:  # otherwise the process that held it has died
+                self._report_end(ended.key, ended.app)
+            self.ended[outcome.app_id] = ended
 
     def _report_end(self, key: JobKey, app: AppRecord) -> None:
         about: dict[str, Any] = {"attempt": app.number or 0, "app_id": app.app_id, "message": app.message}
@@ -171,19 +163,17 @@ class _Follower:
             about |= {"started_at": app.started_at, "ended_at": app.ended_at}
             self.events.report("ended", key, app.ended_at, **about)
 
-    def _ended(self, outcome: Outcome, attempt: Attempt, unwritten: StateError | None) -> Outcome:
-        """Report the end of an app, and return its outcome. `unwritten`: why the ledger lacks the end."""
-        warnings = attempt.warnings
+    def _after_end(self, outcome: Outcome, attempt: Attempt, unwritten: StateError | None) -> Outcome:
+        """Return the outcome of an app that has ended. `unwritten`: why the ledger lacks the end."""
+        warnings = [*attempt.warnings]
         if unwritten is not None:
-            warnings = (*warnings, unrecorded(f"it has {attempt.state}", unwritten))
+            warnings.append(unrecorded(f"it has {attempt.state}", unwritten))
+        if why := self._unread.get(outcome.app_id):
+            warnings.append(why)
         message = attempt.message
         if attempt.state in ("failed", "lost"):
             message = with_cause(message, _cause(self._scheduler(outcome), outcome.app_id))
-        app = of_attempt(attempt)
-        app.message = message
-        if not app.is_live:  # otherwise the process that held it has died
-            self._report_end(outcome.key, app)
-        return replace(outcome, app=app, warnings=warnings)
+        return outcome.after(attempt, message, tuple(warnings))
 
     def _parts(self) -> Iterator[tuple[Sequence[Outcome], Callable[[], None]]]:
         """The groups of apps that share a thread, each with its work."""
@@ -431,6 +421,14 @@ class _Stranded:
                 self._needs[app_id] = {need.app_id: need.scheduler for need in needs}
             left |= {need: of for need, of in self._needs[app_id].items() if need not in every}
         return every
+
+
+def _removed(outcome: Outcome) -> Outcome:
+    """Return the outcome of an app that has no record any more."""
+    app = copy(outcome.app)
+    if app is not None:
+        app.state, app.message = "lost", "its records were removed while it was followed"
+    return replace(outcome, app=app)
 
 
 def _pause_after(began: float) -> float:
