@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.restarts import Restart
     from launcher.specs.attempt import Attempt
-    from launcher.specs.launch import JobKey
 
 
 _STACK_BYTES = 256 * 1024
@@ -150,18 +149,20 @@ class _Follower:
                 if not self._has_news(outcome):
                     self._note_start(outcome, attempt)
                 ended = self._after_end(outcome, attempt, unwritten)
-            if ended.app is not None and not ended.is_live:  # otherwise the process that held it has died
-                self._report_end(ended.key, ended.app)
+            self._report_end(ended)
             self.ended[outcome.app_id] = ended
 
-    def _report_end(self, key: JobKey, app: AppRecord) -> None:
-        about: dict[str, Any] = {"attempt": app.number or 0, "app_id": app.app_id, "message": app.message}
+    def _report_end(self, ended: Outcome) -> None:
+        app = ended.app
+        if app is None or ended.is_live:  # the process that held it has died
+            return
+        about: dict[str, Any] = {"attempt": ended.attempt, "app_id": app.app_id, "message": app.message}
         if app.state == "skipped":
-            self.events.report("attempt_skipped", key, app.ended_at, **about)
+            self.events.report("attempt_skipped", ended.key, app.ended_at, **about)
         else:
-            about |= {"handle": app.handle, "state": app.state, "exit_code": app.exit_code}
+            about |= {"handle": ended.handle, "state": app.state, "exit_code": app.exit_code}
             about |= {"started_at": app.started_at, "ended_at": app.ended_at}
-            self.events.report("ended", key, app.ended_at, **about)
+            self.events.report("ended", ended.key, app.ended_at, **about)
 
     def _after_end(self, outcome: Outcome, attempt: Attempt, unwritten: StateError | None) -> Outcome:
         """Return the outcome of an app that has ended. `unwritten`: why the ledger lacks the end."""
