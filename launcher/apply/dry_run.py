@@ -54,7 +54,7 @@ def dry_run_plan(plan: Plan, engines: Engines, *, requests: bool = False) -> Pla
 
     Raises SchedulerError with every refusal: of a request, or of a stop that a scheduler cannot reach.
     """
-    rehearsal = _Rehearsal(engines, is_shared=not requests)
+    first: _First | None = None if requests else {}
 
     def rehearsed(step: Step) -> Step:
         if not (step.starts or step.stops or step.withdraws or step.leftovers):
@@ -63,7 +63,7 @@ def dry_run_plan(plan: Plan, engines: Engines, *, requests: bool = False) -> Pla
         goes_on = [Guard.of(step.latest)] if step.kind == "resume" and step.latest is not None else []
         for old in (*step.stops, *step.withdraws, *step.leftovers, *goes_on):
             engines.get(old.scheduler).check_cancel(old.app_id)
-        return rehearsal.of(step)
+        return _rehearsed(step, engines, first)
 
     checked = replace(plan, steps=_each(plan.steps, rehearsed)).with_notes(_kept_notes(plan, engines))
     return replace(checked, steps=tuple(_with_untracked(step, engines) for step in checked.steps))
@@ -120,37 +120,34 @@ def _each(steps: Iterable[Step], act: Callable[[Step], Step]) -> tuple[Step, ...
     return tuple(done)
 
 
-class _Rehearsal:
-    """The dry runs of one plan.
+_First = dict[JobKey, tuple[Launch, tuple[str, ...]]]
+"""Matrix → the job of its last dry run, and the notes of that."""
+
+
+def _rehearsed(step: Step, engines: Engines, first: _First | None) -> Step:
+    """Return the step with the notes of its dry run; bound, unless another dry run answers for it.
 
     Args:
-        is_shared: jobs that are alike share one dry run.
+        first: jobs that are alike share one dry run; None where each has its own.
     """
-
-    def __init__(self, engines: Engines, *, is_shared: bool) -> None:
-        self._engines = engines
-        self._is_shared = is_shared
-        self._first: dict[JobKey, tuple[Launch, tuple[str, ...]]] = {}  # matrix → its last dry run, and notes
-
-    def of(self, step: Step) -> Step:
-        """Return the step with the notes of its dry run; bound, unless another dry run answers for it."""
-        launch = step.launch
-        if not step.starts or launch is None:
-            return step
-        matrix = launch.key._replace(job=launch.matrix)
-        if matrix in self._first and are_alike(launch, self._first[matrix][0]):
-            if step.needs:
-                _check_needs(step, self._engines)
-            bound, notes = None, self._first[matrix][1]
-        else:
-            _check_needs(step, self._engines)
-            bound = self._engines.bind(launch)
-            info = self._engines.dry_run(bound)
-            notes = (*getattr(info.request, "notes", ()), *_workspace_notes(bound, self._engines))
-            bound = bound._replace(info=info)
-            if self._is_shared and launch.matrix and self._engines.judges_fields_alone(launch):
-                self._first[matrix] = launch, notes
-        return replace(step, bound=bound, notes=(*step.notes, *notes)) if bound or notes else step
+    launch = step.launch
+    if not step.starts or launch is None:
+        return step
+    matrix = launch.key._replace(job=launch.matrix)
+    found = (first or {}).get(matrix)
+    alike = found if found is not None and are_alike(launch, found[0]) else None
+    if step.needs or alike is None:
+        _check_needs(step, engines)
+    if alike is not None:
+        bound, notes = None, alike[1]
+    else:
+        bound = engines.bind(launch)
+        info = engines.dry_run(bound)
+        notes = (*getattr(info.request, "notes", ()), *_workspace_notes(bound, engines))
+        bound = bound._replace(info=info)
+        if first is not None and launch.matrix and engines.judges_fields_alone(launch):
+            first[matrix] = launch, notes
+    return replace(step, bound=bound, notes=(*step.notes, *notes)) if bound or notes else step
 
 
 _SAME = attrgetter(

@@ -20,35 +20,11 @@ if TYPE_CHECKING:
 VERSION = "launcher.event/v1"
 
 EventName = Literal[
-    "planned",
-    "waiting",
-    "kept",
-    "held",
-    "reserving",
-    "reserved",
-    "pulling",
-    "pulled",
-    "building",
-    "built",
-    "pushing",
-    "pushed",
-    "creating",
-    "created",
-    "stopping",
-    "stopped",
-    "starting",
-    "started",
-    "attempt_waiting",
-    "attempt_queued",
-    "attempt_skipped",
-    "recorded",
-    "restarting",
-    "failed",
-    "interrupted",
-    "log",
-    "ended",
-    "done",
-]
+    "planned", "waiting", "kept", "held", "reserving", "reserved", "pulling", "pulled", "building",
+    "built", "pushing", "pushed", "creating", "created", "stopping", "stopped", "starting", "started",
+    "attempt_waiting", "attempt_queued", "attempt_skipped", "recorded", "restarting", "failed",
+    "interrupted", "log", "ended", "done",
+]  # fmt: skip
 
 OnEvent = Callable[[Mapping[str, Any]], None]
 OnLog = Callable[[JobKey, str, int, bytes], None]
@@ -249,8 +225,8 @@ class Outcome:
     def succeeded(self) -> bool:
         return not self.error and self.state == "succeeded"
 
-    def after(self, attempt: Attempt, message: str, warnings: tuple[str, ...]) -> Outcome:
-        """Return the outcome after the attempt was followed. `message`: how the attempt ended, and why."""
+    def after(self, attempt: Attempt, message: str, warnings: tuple[str, ...] = ()) -> Outcome:
+        """Return the outcome with the attempt as it is now. `message`: how the attempt ended, and why."""
         app = of_attempt(attempt)
         app.message = message
         return replace(self, app=app, warnings=warnings)
@@ -280,109 +256,94 @@ class Result:
 
 _TEXT: Final = {"type": "string"}
 _NUMBER: Final = {"type": "integer"}
-_JOB: Final = {"project": _TEXT, "target": _TEXT, "job": _TEXT}
-_ATTEMPT: Final = {**_JOB, "attempt": _NUMBER, "app_id": _TEXT, "handle": _TEXT}
+_AMOUNT: Final = {"type": "number"}
 _TIME: Final = {"type": ["number", "null"]}
-_APP: Final = {**_JOB, "app_id": _TEXT}
-_MOVING: Final = {**_ATTEMPT, "image": _TEXT, "done": _NUMBER, "total": _NUMBER}
-_MOVED: Final = {**_ATTEMPT, "image": _TEXT}
-_OPTIONAL: Final = frozenset({"hint", "done", "total", "line"})
-_OPTIONAL_OF: Final[Mapping[EventName, frozenset[str]]] = {
-    "attempt_queued": frozenset({"cpu", "memory_mb", "gpus"}),
-    "stopping": frozenset({"message"}),
+_COUNTS: Final = ("attempt", "done", "gpus", "max_retries", "memory_mb", "replica", "restart", "total")
+_TYPES: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(_COUNTS, _NUMBER),
+    **dict.fromkeys(("cpu", "delay_s"), _AMOUNT),
+    **dict.fromkeys(("started_at", "ended_at"), _TIME),
+    "hint": {"type": ["string", "null"]},
+    "exit_code": {"type": ["integer", "null"]},
+    "policy": {"enum": ["REPLICA", "ROLE", "APPLICATION"]},
+    "counts": {"type": "object", "additionalProperties": _NUMBER},
+    "needs": {"type": "array", "items": _TEXT},
+    "jobs": {"type": "array", "items": {"type": "object"}},
 }
+"""Fact of an event that is no text → its schema. The exit code of an apply, in `done`, is always known."""
+_JOB: Final = "project target job"
+_APP: Final = f"{_JOB} app_id"
+_ATTEMPT: Final = f"{_JOB} attempt app_id handle"
 
-EVENTS: Final[Mapping[EventName, tuple[str, Mapping[str, Any]]]] = {
+EVENTS: Final[Mapping[EventName, tuple[str, str]]] = {
     "planned": (
         "The plan that is about to be carried out: how many jobs get which action.",
-        {"counts": {"type": "object", "additionalProperties": _NUMBER}, "plan_digest": _TEXT},
+        "counts plan_digest",
     ),
-    "waiting": ("Another client is applying this project, or submitting this job.", {**_JOB, "owner": _TEXT}),
+    "waiting": ("Another client is applying this project, or submitting this job.", f"{_JOB} owner"),
     "kept": ("Nothing is to be done for the job.", _APP),
     "held": ("A policy decided to do nothing; the job needs attention.", _APP),
     "reserving": ("The id of a new attempt is about to be taken.", _ATTEMPT),
     "reserved": ("It is ours.", _ATTEMPT),
-    "pulling": ("An image is being fetched; bytes done and in total where they are known.", _MOVING),
-    "pulled": ("The image is there.", _MOVED),
+    "pulling": (
+        "An image is being fetched; bytes done and in total where they are known.",
+        f"{_ATTEMPT} image done? total?",
+    ),
+    "pulled": ("The image is there.", f"{_ATTEMPT} image"),
     "building": (
         "An image is being built from a workspace; a line of the build's output.",
-        {**_MOVED, "line": _TEXT},
+        f"{_ATTEMPT} image line?",
     ),
-    "built": ("The image is there.", _MOVED),
-    "pushing": ("The image is being sent to its repository.", _MOVING),
-    "pushed": ("The repository has it.", _MOVED),
+    "built": ("The image is there.", f"{_ATTEMPT} image"),
+    "pushing": ("The image is being sent to its repository.", f"{_ATTEMPT} image done? total?"),
+    "pushed": ("The repository has it.", f"{_ATTEMPT} image"),
     "creating": ("Its objects are about to be made.", _ATTEMPT),
     "created": ("All of them exist and were checked; nothing runs yet.", _ATTEMPT),
     "stopping": (
         "A live attempt is about to be stopped; or, with a message, what its stop waits for.",
-        {**_APP, "attempt": _NUMBER, "message": _TEXT},
+        f"{_APP} attempt message?",
     ),
-    "stopped": ("Nothing of it is left.", {**_APP, "attempt": _NUMBER}),
+    "stopped": ("Nothing of it is left.", f"{_APP} attempt"),
     "starting": ("The new attempt is about to be started.", _ATTEMPT),
     "started": (
-        "Every replica was seen to start; of an attempt that was waiting (with --wait): its holder has begun"
-        " to start them.",
+        "Every replica was seen to start; of an attempt that was waiting (with --wait): its holder has "
+        "begun to start them.",
         _ATTEMPT,
     ),
     "attempt_waiting": (
         "It is accepted, and starts once the attempts of these jobs have succeeded.",
-        {**_ATTEMPT, "needs": {"type": "array", "items": _TEXT}},
+        f"{_ATTEMPT} needs",
     ),
     "attempt_queued": (
-        "It is accepted, and starts when its turn comes: where it is in line and, in line for this machine,"
-        " what it asks of it.",
-        {**_ATTEMPT, "message": _TEXT, "cpu": {"type": "number"}, "memory_mb": _NUMBER, "gpus": _NUMBER},
+        "It is accepted, and starts when its turn comes: where it is in line and, in line for this "
+        "machine, what it asks of it.",
+        f"{_ATTEMPT} message cpu? memory_mb? gpus?",
     ),
     "attempt_skipped": (
-        "A waiting or queued attempt has ended, and nothing of it has run: a job that it needs did not"
-        " succeed, or it was withdrawn.",
-        {**_APP, "attempt": _NUMBER, "message": _TEXT},
+        "A waiting or queued attempt has ended, and nothing of it has run: a job that it needs did not "
+        "succeed, or it was withdrawn.",
+        f"{_APP} attempt message",
     ),
     "recorded": ("The ledger knows that it runs, waits or is in line.", _ATTEMPT),
     "restarting": (
-        "A replica has failed, and it, its role or the whole app restarts (with --wait): which of its"
-        " max_retries restarts this is, and the pause in seconds before it.",
-        {
-            **_APP,
-            "role": _TEXT,
-            "replica": _NUMBER,
-            "policy": {"enum": ["REPLICA", "ROLE", "APPLICATION"]},
-            "restart": _NUMBER,
-            "max_retries": _NUMBER,
-            "delay_s": {"type": "number"},
-            "message": _TEXT,
-        },
+        "A replica has failed, and it, its role or the whole app restarts (with --wait): which of its "
+        "max_retries restarts this is, and the pause in seconds before it.",
+        f"{_APP} role replica policy restart max_retries delay_s message",
     ),
-    "failed": (
-        "The job could not be applied; nothing of it is left behind.",
-        {**_JOB, "message": _TEXT, "hint": {"type": ["string", "null"]}},
-    ),
+    "failed": ("The job could not be applied; nothing of it is left behind.", f"{_JOB} message hint?"),
     "interrupted": (
         "The apply was interrupted while it worked on the job: what became of that.",
-        {**_JOB, "message": _TEXT},
+        f"{_JOB} message",
     ),
-    "log": (
-        "Whole lines that a replica printed (with --logs).",
-        {**_JOB, "role": _TEXT, "replica": _NUMBER, "text": _TEXT},
-    ),
+    "log": ("Whole lines that a replica printed (with --logs).", f"{_JOB} role replica text"),
     "ended": (
-        "An app has ended (with --wait): the exit code of the replica that decided it, when it started and"
-        " when it ended (seconds since the epoch), where these are known.",
-        {
-            **_ATTEMPT,
-            "state": _TEXT,
-            "message": _TEXT,
-            "exit_code": {"type": ["integer", "null"]},
-            "started_at": _TIME,
-            "ended_at": _TIME,
-        },
+        "An app has ended (with --wait): the exit code of the replica that decided it, when it started "
+        "and when it ended (seconds since the epoch), where these are known.",
+        f"{_ATTEMPT} state message exit_code started_at ended_at",
     ),
-    "done": (
-        "The apply is over: its exit code, and what came of every job.",
-        {"exit_code": _NUMBER, "jobs": {"type": "array", "items": {"type": "object"}}},
-    ),
+    "done": ("The apply is over: its exit code, and what came of every job.", "exit_code jobs"),
 }
-"""Every event: what it says, and its facts beside version, event, time and at.
+"""Every event: what it says, and its facts beside version, event, time and at; `?` is behind optional ones.
 
 `time` is when the client noticed the event, `at` when it happened, both in epoch seconds.
 """
@@ -397,7 +358,8 @@ def event_schema() -> dict[str, Any]:
     }
 
 
-def _of(name: EventName, says: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+def _of(name: EventName, says: str, facts: str) -> dict[str, Any]:
+    types = {**_TYPES, "exit_code": _NUMBER} if name == "done" else _TYPES
     common = {
         "version": {"const": VERSION},
         "event": {"const": name},
@@ -408,10 +370,7 @@ def _of(name: EventName, says: str, facts: Mapping[str, Any]) -> dict[str, Any]:
         "title": name,
         "description": says,
         "type": "object",
-        "properties": {**common, **facts},
-        "required": [
-            *common,
-            *(fact for fact in facts if fact not in _OPTIONAL | _OPTIONAL_OF.get(name, frozenset())),
-        ],
+        "properties": {**common, **{each: types.get(each, _TEXT) for each in facts.replace("?", "").split()}},
+        "required": [*common, *(each for each in facts.split() if not each.endswith("?"))],
         "additionalProperties": False,
     }

@@ -16,8 +16,7 @@ from launcher.plan.model import Plan
 from launcher.plan.step import Step, in_order, keys_after
 from launcher.specs.attempt import ENDED_STATES, WAITING_STATES, Attempt
 from launcher.specs.inputs import adopted
-from launcher.specs.launch import JobKey, Launch
-from launcher.state.records import of_attempt
+from launcher.specs.launch import JobKey
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -170,8 +169,8 @@ class _Execution:
                 return hindered
             self._begun.add(step.key)
             try:
-                if step.starts and step.launch is not None:
-                    made = self._start(step, step.launch, turn)
+                if step.starts:
+                    made = self._start({step.key: step}, turn=turn)[step.key]
                 elif step.kind == "destroy":
                     for old in step.stops:
                         self._at.stop(old, step)
@@ -213,29 +212,26 @@ class _Execution:
                 hindered[step.key] = outcome
                 del of_key[step.key]
         self._begun |= of_key.keys()
-        submissions = [
-            self._submission(step, step.launch) for step in of_key.values() if step.launch is not None
-        ]
-        if not submissions:
-            return hindered
-        batches = submissions[0].scheduler.batches
-        made = submit(submissions, self._at, batches, batch.at_once)
-        for key, each in made.items():
-            if isinstance(each, LauncherError):
-                self._done[key] = self._failed(of_key[key], each)
-            else:
-                self._done[key] = replace(_outcome(of_key[key], each.attempt), warnings=each.warnings)
-        return hindered | {key: self._done[key] for key in of_key}
+        made = self._start(of_key, batch) if of_key else {}
+        self._done |= made
+        return hindered | made
 
-    def _submission(self, step: Step, launch: Launch, turn: Turn | None = None) -> Submission:
-        about = {**self._origins[launch.origin], "seen": self._files.of(launch).record}
-        return Submission(step, attempt_of(step, launch, about), self._at, turn)
-
-    def _start(self, step: Step, launch: Launch, turn: Turn | None) -> Outcome:
-        made = submit([self._submission(step, launch, turn)], self._at)[step.key]
-        if isinstance(made, LauncherError):
-            raise made
-        return replace(_outcome(step, made.attempt), warnings=made.warnings)
+    def _start(
+        self, of_key: Mapping[JobKey, Step], batch: Batch | None = None, turn: Turn | None = None
+    ) -> dict[JobKey, Outcome]:
+        """Submit one job, or the jobs of a batch at once."""
+        submissions = []
+        for step in of_key.values():
+            assert step.launch is not None, "what a plan starts has a launch"
+            about = {**self._origins[step.launch.origin], "seen": self._files.of(step.launch).record}
+            submissions.append(Submission(step, attempt_of(step, step.launch, about), self._at, turn))
+        several = () if batch is None else (submissions[0].scheduler.batches, batch.at_once)
+        return {
+            key: self._failed(of_key[key], each)
+            if isinstance(each, LauncherError)
+            else _outcome(of_key[key], *each)
+            for key, each in submit(submissions, self._at, *several).items()
+        }
 
     def _keep(self, step: Step) -> Outcome:
         """Leave the latest attempt as it is, and return the outcome. The ledger has that attempt by now."""
@@ -254,7 +250,7 @@ class _Execution:
         app_id = step.guard.app_id
         self._at.events.emit("kept" if step.kind == "keep" else "held", step.key, app_id=app_id)
         skipped = self._at.store.by_app_id(app_id) if step.guard.state == "skipped" else None
-        return replace(_outcome(step, skipped or step.latest), warnings=warnings)
+        return _outcome(step, skipped or step.latest, warnings)
 
     def _report_interrupt(self, busy: Sequence[Step]) -> None:
         for step in busy:
@@ -355,19 +351,19 @@ def _without(step: Step, needed: Sequence[Outcome], events: Events) -> Outcome |
     return Outcome(key=step.key, kind=step.kind, error=error, overtaken=overtaken)
 
 
-def _outcome(step: Step, attempt: Attempt | None) -> Outcome:
+def _outcome(step: Step, attempt: Attempt | None, warnings: tuple[str, ...] = ()) -> Outcome:
     disabled = step.kind == "keep" and step.launch is not None and not step.launch.enabled
-    app = None if attempt is None else of_attempt(attempt)
     why = str(step.reasons[0]) if step.kind == "hold" else ""
     is_unread = bool(why) and step.reasons[0].code == "record_unreadable"
     started = step.launch.app.roles if step.starts and step.launch is not None else None
     retries = started is None or any(role.max_retries for role in started)
-    return Outcome(
+    made = Outcome(
         key=step.key,
         kind=step.kind,
-        app=app,
         error=why if is_unread else "",
         disabled=disabled,
         held="" if is_unread else why,
         has_retries=retries,
+        warnings=warnings,
     )
+    return made if attempt is None else made.after(attempt, attempt.message, warnings)

@@ -143,44 +143,38 @@ class _Follower:
         except StateError as error:
             unwritten = error
         for outcome, attempt in sorted(ends, key=lambda end: (end[1] and end[1].ended_at) or 0.0):
-            if attempt is not None:
+            if attempt is None:
+                ended = _removed(outcome)
+            else:
                 if not self._has_news(outcome):
                     self._note_start(outcome, attempt)
-                ended = self._ended(outcome, attempt, unwritten)
-                if why := self._unread.get(outcome.app_id):
-                    ended = replace(ended, warnings=(*ended.warnings, why))
-                self.ended[outcome.app_id] = ended
-                continue
-            self.ended[outcome.app_id] = self._removed(outcome)
+                ended = self._after_end(outcome, attempt, unwritten)
+            self._report_end(ended)
+            self.ended[outcome.app_id] = ended
 
-    def _removed(self, outcome: Outcome) -> Outcome:
-        """Report the loss of an app that has no record any more, and return its outcome."""
-        app = copy(outcome.app)
-        if app is not None:
-            app.state, app.message = "lost", "its records were removed while it was followed"
-            about: dict[str, Any] = {"attempt": outcome.attempt, "app_id": app.app_id, "handle": app.handle}
-            about |= {"state": app.state, "message": app.message, "exit_code": None}
-            about |= {"started_at": app.started_at, "ended_at": None}
-            self.events.report("ended", outcome.key, None, **about)
-        return replace(outcome, app=app)
+    def _report_end(self, ended: Outcome) -> None:
+        app = ended.app
+        if app is None or ended.is_live:  # the process that held it has died
+            return
+        about: dict[str, Any] = {"attempt": ended.attempt, "app_id": app.app_id, "message": app.message}
+        if app.state == "skipped":
+            self.events.report("attempt_skipped", ended.key, app.ended_at, **about)
+        else:
+            about |= {"handle": ended.handle, "state": app.state, "exit_code": app.exit_code}
+            about |= {"started_at": app.started_at, "ended_at": app.ended_at}
+            self.events.report("ended", ended.key, app.ended_at, **about)
 
-    def _ended(self, outcome: Outcome, attempt: Attempt, unwritten: StateError | None) -> Outcome:
-        """Report the end of an app, and return its outcome. `unwritten`: why the ledger lacks the end."""
-        warnings = attempt.warnings
+    def _after_end(self, outcome: Outcome, attempt: Attempt, unwritten: StateError | None) -> Outcome:
+        """Return the outcome of an app that has ended. `unwritten`: why the ledger lacks the end."""
+        warnings = [*attempt.warnings]
         if unwritten is not None:
-            warnings = (*warnings, unrecorded(f"it has {attempt.state}", unwritten))
+            warnings.append(unrecorded(f"it has {attempt.state}", unwritten))
+        if why := self._unread.get(outcome.app_id):
+            warnings.append(why)
         message = attempt.message
         if attempt.state in ("failed", "lost"):
             message = with_cause(message, _cause(self._scheduler(outcome), outcome.app_id))
-        ended = outcome.after(attempt, message, warnings)
-        about: dict[str, Any] = {"attempt": attempt.number, "app_id": outcome.app_id, "message": message}
-        if attempt.state == "skipped":
-            self.events.report("attempt_skipped", outcome.key, attempt.ended_at, **about)
-        elif not ended.is_live:  # otherwise the process that held it has died
-            about |= {"handle": ended.handle, "state": attempt.state, "exit_code": attempt.exit_code}
-            about |= {"started_at": attempt.started_at, "ended_at": attempt.ended_at}
-            self.events.report("ended", outcome.key, attempt.ended_at, **about)
-        return ended
+        return outcome.after(attempt, message, tuple(warnings))
 
     def _parts(self) -> Iterator[tuple[Sequence[Outcome], Callable[[], None]]]:
         """The groups of apps that share a thread, each with its work."""
@@ -428,6 +422,14 @@ class _Stranded:
                 self._needs[app_id] = {need.app_id: need.scheduler for need in needs}
             left |= {need: of for need, of in self._needs[app_id].items() if need not in every}
         return every
+
+
+def _removed(outcome: Outcome) -> Outcome:
+    """Return the outcome of an app that has no record any more."""
+    app = copy(outcome.app)
+    if app is not None:
+        app.state, app.message = "lost", "its records were removed while it was followed"
+    return replace(outcome, app=app)
 
 
 def _pause_after(began: float) -> float:

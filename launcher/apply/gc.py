@@ -123,8 +123,7 @@ def collect(
         try:
             if not dry_run and not only_recorded:
                 record_ends(store, engines, [name])
-            engine = engines.get(name)
-            at = _Collection(engine, store, rule, done, now=now, dry_run=dry_run, only_recorded=only_recorded)
+            at = _Collection(engines.get(name), store, rule, done, now, dry_run, only_recorded)
             at.run(logs=logs, tombstones=tombstones, outputs=outputs)
         except LauncherError as error:
             if isinstance(error, FullDiskError) and not done.removed:
@@ -136,24 +135,17 @@ def collect(
     return done
 
 
+@dataclass(frozen=True, slots=True)
 class _Collection:
     """The removal of what apps of one scheduler have left; `done` gets the removed and the kept objects."""
 
-    def __init__(
-        self,
-        scheduler: StagedScheduler[Any],
-        store: Store,
-        rule: Rule,
-        done: Collected,
-        *,
-        now: float,
-        dry_run: bool,
-        only_recorded: bool,
-    ) -> None:
-        self._scheduler, self._store = scheduler, store
-        self._rule, self._done = rule, done
-        self._now, self._dry_run = now, dry_run
-        self._only_recorded = only_recorded
+    scheduler: StagedScheduler[Any]
+    store: Store
+    rule: Rule
+    done: Collected
+    now: float
+    dry_run: bool
+    only_recorded: bool
 
     def run(self, *, logs: bool, tombstones: bool, outputs: bool) -> None:
         """Remove what the options of `collect` of these names choose."""
@@ -165,45 +157,45 @@ class _Collection:
 
     def collect(self) -> None:
         """Remove the apps, and the shared objects."""
-        self._remove(self._chosen(self._scheduler.finished()))
-        if not self._dry_run:
-            self._done.shared += self._scheduler.sweep()
-            self._done.kept += self._scheduler.leftovers()
+        self._remove(self._chosen(self.scheduler.finished()))
+        if not self.dry_run:
+            self.done.shared += self.scheduler.sweep()
+            self.done.kept += self.scheduler.leftovers()
 
     def collect_logs(self) -> None:
         """Remove the logs of the apps."""
-        finished = self._scheduler.finished()
+        finished = self.scheduler.finished()
         with_logs = [app for app in finished if not app.logs_removed and app.state != "skipped"]
         stay: Counter[str] = Counter()
         for app in self._chosen(with_logs):
             try:
-                if why := self._scheduler.remove_logs(app.app_id, dry_run=self._dry_run):
+                if why := self.scheduler.remove_logs(app.app_id, dry_run=self.dry_run):
                     stay[why] += 1
                 else:
-                    self._done.removed.append(app)
+                    self.done.removed.append(app)
             except LauncherError as error:
-                self._done.problems.append((app.handle, error))
+                self.done.problems.append((app.handle, error))
         self._keep(stay, "app")
 
     def forget(self) -> None:
         """Remove the engine's records of old outcomes; their texts name the jobs."""
-        for attempt in self._scheduler.outcomes():
-            is_old = (attempt.ended_at or attempt.created_at) <= self._now - self._rule.older_than_s
-            if not is_old or not self._rule.concerns(attempt.key.project):
+        for attempt in self.scheduler.outcomes():
+            is_old = (attempt.ended_at or attempt.created_at) <= self.now - self.rule.older_than_s
+            if not is_old or not self.rule.concerns(attempt.key.project):
                 continue
-            entry = self._store.app(attempt.app_id)
+            entry = self.store.app(attempt.app_id)
             known = entry is not None and entry.state in ENDED_STATES
             again = "from another state folder" if known else "the next time"
-            if not self._dry_run:
-                self._scheduler.forget_outcome(attempt.app_id)
+            if not self.dry_run:
+                self.scheduler.forget_outcome(attempt.app_id)
             how = f"attempt {attempt.number} of {attempt.key}, {attempt.state}"
             text = f"the record of {how}: the job runs again when it is applied {again}"
-            self._done.shared.append(text)
+            self.done.shared.append(text)
 
     def remove_outputs(self) -> None:
         """Remove old output folders. The folders of each job's latest success and latest attempt stay, and so
         do those that live attempts depend on."""
-        store, folders = self._store, self._scheduler.output_folders
+        store, folders = self.store, self.scheduler.output_folders
         latest = store.latest()
         live = store.by_app_ids(each.app_id for each in store.live_attempts()).values()
         used = {name for attempt in live for name in read_outputs(attempt).values()}
@@ -211,22 +203,22 @@ class _Collection:
         stay: Counter[str] = Counter()
         for name in folders.names():
             key = job_of(name, latest)
-            if key is None or not self._rule.concerns(key.project):
+            if key is None or not self.rule.concerns(key.project):
                 stay["of other users, state folders (LAUNCHER_HOME) or projects"] += 1
             elif name in used:
                 stay["of the latest attempts, or read by live ones"] += 1
             else:
                 try:
-                    if not self._dry_run:
+                    if not self.dry_run:
                         folders.remove(name)
-                    self._done.shared.append(f"output folder {name} of {key}")
+                    self.done.shared.append(f"output folder {name} of {key}")
                 except SchedulerError:
                     stay["apps that have ended still have them: remove those first"] += 1
         self._keep(stay, "output folder")
 
     def _keep(self, stay: Counter[str], what: str) -> None:
         """Report the kept objects of a kind; `stay`: reason → how many."""
-        self._done.kept += [(plural(number, what), why) for why, number in stay.items()]
+        self.done.kept += [(plural(number, what), why) for why, number in stay.items()]
 
     def _is_ours(self, app: AppRecord) -> bool:
         """Whether this state folder has a record of the app's outcome, and so of its end time.
@@ -235,7 +227,7 @@ class _Collection:
         """
         if app.own:
             return True
-        entry = self._store.app(app.app_id)
+        entry = self.store.app(app.app_id)
         if entry is None or entry.handle != app.handle:
             return False
         app.ended_at = entry.ended_at or app.ended_at
@@ -244,41 +236,38 @@ class _Collection:
     def _chosen(self, found: Iterable[AppRecord]) -> list[AppRecord]:
         """The ended apps that the rule does not keep, the oldest first. The others are reported as kept, and
         those whose record cannot be read as problems."""
-        asked = [app for app in found if self._rule.concerns(app.project)]
+        asked = [app for app in found if self.rule.concerns(app.project)]
         concerned = [app for app in asked if app.has_ended]
         for app in asked:
             if not app.has_ended:
-                self._done.problems.append((app.handle, StateError("; ".join(app.warnings))))
+                self.done.problems.append((app.handle, StateError("; ".join(app.warnings))))
         own = [app for app in concerned if self._is_ours(app)]
-        unstarted = [each.app_id for each in self._store.live_attempts() if each.state in UNSTARTED_STATES]
-        waiting = self._store.by_app_ids(unstarted).values()
+        unstarted = [each.app_id for each in self.store.live_attempts() if each.state in UNSTARTED_STATES]
+        waiting = self.store.by_app_ids(unstarted).values()
         needed = {need.app_id for attempt in waiting for need in attempt.needs}
-        judged = reasons(own, self._rule, now=self._now, needed=needed)
+        judged = reasons(own, self.rule, now=self.now, needed=needed)
         self._keep(Counter(why for _, why in judged if why), "app")
         if others := len(concerned) - len(own):
-            self._done.kept.append((plural(others, "app"), "of other users or state folders (LAUNCHER_HOME)"))
+            self.done.kept.append((plural(others, "app"), "of other users or state folders (LAUNCHER_HOME)"))
         chosen = [app for app, why in judged if not why][::-1]
-        if not self._only_recorded:
+        if not self.only_recorded:
             return chosen
-        recorded = self._recorded(chosen)
+        recorded = self.store.by_app_ids(app.app_id for app in chosen)
         return [app for app in chosen if _is_complete(recorded.get(app.app_id))]
 
-    def _recorded(self, apps: Iterable[AppRecord]) -> dict[str, Attempt]:
-        return self._store.by_app_ids(app.app_id for app in apps)
-
     def _remove(self, apps: Sequence[AppRecord]) -> None:
-        recorded = {} if self._dry_run else self._recorded(apps)
+        recorded = {} if self.dry_run else self.store.by_app_ids(app.app_id for app in apps)
         for app in apps:
             try:
-                if not self._dry_run:
+                if not self.dry_run:
                     is_complete = _is_complete(recorded.get(app.app_id))
-                    attempt = None if is_complete else self._scheduler.attempt(app.app_id)
+                    attempt = None if is_complete else self.scheduler.attempt(app.app_id)
                     if attempt is not None and not attempt.is_live:
-                        self._store.record(attempt)  # the last record of its outcome if the ledger was lost
-                    self._scheduler.remove(app.app_id)
-                self._done.removed.append(app)
+                        self.store.record(attempt)  # the last record of its outcome if the ledger was lost
+                    self.scheduler.remove(app.app_id)
+                self.done.removed.append(app)
             except LauncherError as error:
-                self._done.problems.append((app.handle, error))
+                self.done.problems.append((app.handle, error))
 
 
 def _is_complete(last: Attempt | None) -> bool:

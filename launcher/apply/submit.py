@@ -86,10 +86,13 @@ class Submission:
         turn: the turn of its app; None for an app that takes none.
     """
 
+    reservation: Reservation  # once the app id is taken
+
     def __init__(self, step: Step, attempt: Attempt, at: Workplace, turn: Turn | None = None) -> None:
         assert step.bound is not None, "what a plan starts is bound before it is carried out"
         self.step, self.bound = step, step.bound
         self._at, self.turn = at, turn
+        self._waits_for: tuple[StoodOn, ...] = ()
         self._receivers = (*step.bound.launch.notify, *at.notify)
         self.scheduler = at.engines.get(step.bound.launch.scheduler)
         output = self.scheduler.output_folders.address(attempt, step.bound.launch.app)
@@ -108,21 +111,18 @@ class Submission:
     def app_id(self) -> str:
         return self.attempt.app_id
 
-    def pending(self, *, as_planned: bool) -> tuple[StoodOn, ...]:
-        """Return the attempts among its needs that have not succeeded, now or, `as_planned`, in the plan.
+    def announce(self, *, as_planned: bool) -> None:
+        """Clear the way for the reservation, and record the end of the attempt before.
 
+        It waits for the attempts among its needs that have not succeeded, now or, `as_planned`, in the plan.
         Raises SchedulerError for an attempt that the scheduler cannot wait for.
         """
         needs, after = self.step.needs, self.step.after
-        found = tuple(
+        self._waits_for = tuple(
             each for each in needs if (each.job in after if as_planned else not self._at.has_succeeded(each))
         )
-        if found:  # otherwise the check of the plan is valid
-            check_held(self.step, found, self._at.engines)
-        return found
-
-    def announce(self) -> None:
-        """Clear the way for the reservation, and record the end of the attempt before."""
+        if self._waits_for:  # otherwise the check of the plan is valid
+            check_held(self.step, self._waits_for, self._at.engines)
         self._at.clear(self.step)
         guard = self.step.guard
         entry = self._at.store.attempt(guard.app_id) if guard.state in ENDED_STATES else None
@@ -131,9 +131,10 @@ class Submission:
         self._at.events.introduce(self.step.key, **self._about)
         self.emit("reserving")
 
-    def took(self, reservation: Reservation, waits_for: Sequence[StoodOn]) -> None:
+    def took(self) -> None:
         """Note in the reservation which step it serves."""
-        reservation.waits_for = tuple(waits_for)
+        reservation = self.reservation
+        reservation.waits_for = self._waits_for
         if self.turn is not None:
             reservation.turn, reservation.follow = self.turn.ask, self.turn.follow
         reservation.inputs = _input_ref(self.step, self.bound.launch)
@@ -141,11 +142,11 @@ class Submission:
             reservation.workspace = self.bound.workspace
         self.emit("reserved")
 
-    def keep_files(self, reservation: Reservation) -> None:
+    def keep_files(self) -> None:
         """Check the input files, and store the lists of them and of the workspace, which name the changed
         files later. Raises StaleError."""
-        if reservation.inputs is not None:
-            self._at.inputs.check(reservation.inputs)
+        if self.reservation.inputs is not None:
+            self._at.inputs.check(self.reservation.inputs)
         if self.bound.launch.inputs_digest:
             from launcher.workspace import inputs
 
@@ -170,10 +171,11 @@ class Submission:
         if self._receivers or os.path.isdir(paths.outbox()):
             outbox.add(self.app_id, self._receivers, self.bound.launch.root)
 
-    def accepted(self, reservation: Reservation) -> Attempt:
+    def accepted(self) -> Attempt:
         """Return the attempt in the state in which its scheduler accepted it."""
-        if reservation.waits_for:
-            jobs = [each.job for each in reservation.waits_for]
+        reservation = self.reservation
+        if self._waits_for:
+            jobs = [each.job for each in self._waits_for]
             self.emit("attempt_waiting", needs=jobs)
             waits = f"waits for {', '.join(jobs)}"
             return replace(self.attempt, state="waiting", owner=HOLDER, message=waits)
@@ -320,7 +322,6 @@ class _Order:
         self._scheduler = submissions[0].scheduler
         self._are_alike = batches is not None
         self._stages = batches or _OneByOne(self._scheduler)
-        self._made: dict[str, Reservation] = {}
         self.open: dict[str, Submission] = {}
         self.results: dict[JobKey, Accepted | LauncherError] = {}
 
@@ -335,11 +336,9 @@ class _Order:
             self._start()
 
     def _reserve(self) -> None:
-        needs: dict[str, Sequence[StoodOn]] = {}
         for each in self._submissions:
             try:
-                needs[each.app_id] = each.pending(as_planned=self._are_alike)
-                each.announce()
+                each.announce(as_planned=self._are_alike)
             except LauncherError as error:
                 self.results[each.key] = error
         wanted = [each for each in self._submissions if each.key not in self.results]
@@ -348,14 +347,14 @@ class _Order:
             if isinstance(answer, LauncherError):
                 self.results[each.key] = answer
             else:
-                self._made[each.app_id], self.open[each.app_id] = answer, each
-                each.took(answer, needs[each.app_id])
+                each.reservation, self.open[each.app_id] = answer, each
+                each.took()
 
     def _create(self, at_once: int | None) -> None:
         """Create the apps: from the requests of a dry run if there are any, else from the built workspace."""
         members = []
         for app_id, each in self.open.items():
-            made, bound, app = self._made[app_id], each.bound, each.bound.app
+            made, bound, app = each.reservation, each.bound, each.bound.app
             workspace = self._at.engines.workspace(bound)
             if workspace is None or self._are_alike:
                 made.request = bound.info.request if bound.info is not None else None
@@ -373,7 +372,7 @@ class _Order:
         refusals: dict[str, LauncherError | None] = {}
         for app_id, each in self.open.items():
             try:
-                each.keep_files(self._made[app_id])
+                each.keep_files()
             except LauncherError as error:
                 refusals[app_id] = error
         self._drop([refusals.get(app_id) for app_id in self.open])
@@ -394,8 +393,8 @@ class _Order:
     def _start(self) -> None:
         for each in self.open.values():
             each.emit("starting")
-        self._drop(self._stages.start([self._made[app_id] for app_id in self.open]))
-        started = {each: each.accepted(self._made[app_id]) for app_id, each in self.open.items()}
+        self._drop(self._stages.start([each.reservation for each in self.open.values()]))
+        started = {each: each.accepted() for each in self.open.values()}
         self.open.clear()
         warnings = self._record_starts(started)
         self.results |= {each.key: Accepted(made, warnings.get(each, ())) for each, made in started.items()}
@@ -424,7 +423,7 @@ class _Order:
         """Remove the remains of some jobs from the engine and from the store."""
         if not submissions:
             return
-        self._stages.abort([self._made[app_id] for app_id in submissions])
+        self._stages.abort([each.reservation for each in submissions.values()])
         with suppress(SchedulerError):  # the engine cannot be asked; the error of the submission says why
             found = self._left(submissions)
             for app_id in submissions:

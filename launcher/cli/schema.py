@@ -13,7 +13,7 @@ from launcher.jobfile.diagnostic import CODES
 from launcher.jobfile.schema.files import job_schema, project_schema
 from launcher.jobfile.schema.options import SchedulerSchema
 from launcher.notify import notification_schema
-from launcher.plan.codec import plan_schema
+from launcher.plan.schema import plan_schema
 from launcher.plan.step import MARKS
 from launcher.schedulers.registry import DEFAULT_SCHEDULERS, get_scheduler, imported
 

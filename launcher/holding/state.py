@@ -25,7 +25,7 @@ class AppState:
         roles: name → role, in the order of the app.
         order: the replicas that have yet to start.
         stop: the first final `stopping` event; None while there is none.
-        stop_why, stop_by, stop_reason: fields of the last `stopping` event.
+        stop_reason: why the last `stopping` event stopped replicas; "" for none.
         clock_s: seconds by which the clock of the events was set ahead since the start; negative for back.
         num_restarts: restarts of the app, of its roles and of single replicas, together.
         inputs_changed: its input files that changed while it waited or ran, as text.
@@ -55,7 +55,7 @@ class AppState:
         self.restarting = None  # type: Optional[Replica]
         self.may_restart = True
         self.stop = None  # type: Optional[Event]
-        self.stop_why = self.stop_by = self.stop_reason = ""
+        self.stop_reason = ""
         self.cancel = self.broken = self.grace_s = None  # type: Any
         self.orphaned = self.unmet = ""
         self.is_withdrawn = False
@@ -251,7 +251,7 @@ class AppState:
     def _on_restart(self, event: "Event", at: float) -> None:
         scope, number, role = event["scope"], event["n"], self.roles[event["role"]]
         self.num_restarts += 1
-        self.stop_why = self.stop_by = self.stop_reason = ""
+        self.stop_reason = ""
         if scope == "app":
             self.restarts, self.restarting, again = number, None, self.replicas
         elif scope == "role":
@@ -269,10 +269,9 @@ class AppState:
         self.order.resume(at)
 
     def _on_stopping(self, event: "Event", at: float) -> None:
-        self.stop_why, self.stop_by = event["why"], event.get("by", "")
         self.stop_reason = stop_reason(event)
         if event["why"] == "restart":
-            name, _, k = self.stop_by.rpartition("/")
+            name, _, k = event["by"].rpartition("/")
             by = self.roles[name].replicas[int(k)]
             if by.role.policy == "ROLE":
                 by.role.restarting, these = by, by.role.replicas

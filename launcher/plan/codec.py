@@ -17,7 +17,7 @@ from launcher.plan.approved import approval_faults, approval_json, digest_of_v2,
 from launcher.plan.diff import Change
 from launcher.plan.effects import Approval
 from launcher.plan.model import Orphan, Plan, PlanProblem, Selection, overruns, total_of
-from launcher.plan.schema import EFFECTS_VERSION, PLAN, READ, VERSION, plan_schema
+from launcher.plan.schema import EFFECTS_VERSION, PLAN, READ, VERSION
 from launcher.plan.shapes import Fault, faults_in
 from launcher.plan.step import Guard, Reason, Step, to_estimate
 from launcher.specs import canonical
@@ -25,7 +25,6 @@ from launcher.specs.attempt import StoodOn
 from launcher.specs.launch import Budget, Caps, JobKey, Launch, Lifecycle, Need, Trigger
 from launcher.specs.notify import from_json
 
-__all__ = ["PlanFileError", "SealError", "decode", "dumps", "encode", "loads", "plan_schema"]
 _FAULTS_SHOWN = 20
 _SEAL = re.compile(rb',\n  "seal": "sha256:([0-9a-f]{64})"\n}\n\Z')
 """The last field of a saved plan: a checksum of everything before it."""

@@ -8,7 +8,7 @@ The attempt before a skipped one decides, too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from launcher.dataclass import replace
 from launcher.plan import grounds as grounds_
@@ -60,6 +60,7 @@ class _Decision:
         self._desired = desired
         self._history = history
         self._lifecycle = desired.launch.lifecycle
+        self._changes: tuple[Change, ...] = ()
 
     def step(self) -> Step:
         desired, history = self._desired, self._history
@@ -106,17 +107,17 @@ class _Decision:
             return self._lacking(lack, reasons)
         if self._history.running and self._lifecycle.protect:
             return self._protected(reasons)
-        step = self._starting("resume", reasons, number=attempt.number, edition=attempt.edition)
-        return replace(step, needs=attempt.needs, after=after)
+        number, edition, needs = attempt.number, attempt.edition, attempt.needs
+        return self._starting("resume", reasons, number=number, edition=edition, needs=needs, after=after)
 
     def _changed(self, last: Attempt) -> Step:
-        changes = diff(last.document, self._desired.document) if last.document else ()
-        reasons = [*self._submitting(), spec_changed(changes, last)]
+        self._changes = diff(last.document, self._desired.document) if last.document else ()
+        reasons = [*self._submitting(), spec_changed(self._changes, last)]
         if self._desired.rerun:
-            return self._start("create", [*reasons, self._asked()], changes)
+            return self._start("create", [*reasons, self._asked()])
         if self._lifecycle.on_change == "hold":
-            return self._held_by_policy(reasons, changes)
-        return self._start("create", reasons, changes)
+            return self._held_by_policy(reasons)
+        return self._start("create", reasons)
 
     def _again(self, last: Attempt, outdated: Sequence[Reason]) -> Step:
         """Run a job again whose attempt is out of date, whether the attempt is live or has ended."""
@@ -131,9 +132,9 @@ class _Decision:
             return replace(step, notes=(*step.notes, _NO_REST))
         return step
 
-    def _held_by_policy(self, reasons: Sequence[Reason], changes: Sequence[Change] = ()) -> Step:
+    def _held_by_policy(self, reasons: Sequence[Reason]) -> Step:
         policy = Reason("policy", "lifecycle.on_change", new="hold")
-        return self._step("hold", [*reasons, policy], changes, blocked="on_change_hold")
+        return self._step("hold", [*reasons, policy], blocked="on_change_hold")
 
     def _live(self, last: Attempt) -> Step:
         """Decide about a job whose document is running, waits or is being submitted.
@@ -219,48 +220,38 @@ class _Decision:
             return self._step("hold", [ended, spent])
         return self._start("rerun", [ended, Reason("policy", f"lifecycle.{policy}", new="rerun")])
 
-    def _start(self, kind: ActionKind, reasons: Sequence[Reason], changes: Sequence[Change] = ()) -> Step:
+    def _start(self, kind: ActionKind, reasons: Sequence[Reason]) -> Step:
         """Start an attempt, unless one of its needs offers no attempt to it."""
         desired, grounds = self._desired, self._desired.grounds
         if failed := grounds_.failed(grounds):
             notes = tuple(dict.fromkeys(each.note for each in grounds if each.note and not each.stands))
-            return replace(self._step("hold", [*failed, *reasons], changes), notes=notes)
+            return self._step("hold", [*failed, *reasons], notes=notes)
         if (lack := desired.lack) is not None:
-            return self._lacking(lack, reasons, changes)
+            return self._lacking(lack, reasons)
         if self._history.running and self._lifecycle.protect:
-            return self._protected(reasons, changes)
-        number, edition = self._history.next_number, self._edition()
-        step = self._starting(kind, reasons, changes, number=number, edition=edition)
-        if not grounds:
-            return step
+            return self._protected(reasons)
         stands = [ground.stands for ground in grounds if ground.stands is not None]
-        busy = next((ground.submitter for ground in grounds if ground.submitter), "")
-        return replace(
-            step,
+        step = self._starting(
+            kind,
+            reasons,
+            number=self._history.next_number,
+            edition=self._edition(),
             needs=tuple(sorted(stands)),
             after=self._awaited(),
-            waits_for=step.waits_for or busy,
             notes=tuple(ground.warning for ground in grounds if ground.warning),
         )
+        busy = next((ground.submitter for ground in grounds if ground.submitter), "")
+        return replace(step, waits_for=busy) if busy and not step.waits_for else step
 
     def _awaited(self) -> tuple[str, ...]:
         return tuple(sorted(ground.job for ground in self._desired.grounds if ground.is_pending))
 
-    def _starting(
-        self,
-        kind: ActionKind,
-        reasons: Sequence[Reason],
-        changes: Sequence[Change] = (),
-        *,
-        number: int,
-        edition: int,
-    ) -> Step:
+    def _starting(self, kind: ActionKind, reasons: Sequence[Reason], **fields: Any) -> Step:
         """Return the step that starts an attempt: a replace if running attempts have to be stopped first."""
         if stops := _guards(self._history.running):
             kind = "replace"
         consented = kind == "replace" and self._lifecycle.on_change == "replace"
-        step = self._step(kind, reasons, changes, number=number, edition=edition, stops=stops)
-        return replace(step, consented=True) if consented else step
+        return self._step(kind, reasons, stops=stops, consented=consented, **fields)
 
     def _edition(self) -> int:
         """Return the next attempt's number if something has changed, else the edition that it repeats."""
@@ -273,27 +264,18 @@ class _Decision:
         files = (reason for reason in fired(desired.launch, last) if reason.new != "every_apply")
         return history.next_number if any(files) else last.edition
 
-    def _lacking(self, lack: Reason, reasons: Sequence[Reason], changes: Sequence[Change] = ()) -> Step:
+    def _lacking(self, lack: Reason, reasons: Sequence[Reason]) -> Step:
         blocked: Blocked = "refused" if lack.code == "refused" else "over_capacity"
-        return self._step("hold", [lack, *reasons], changes, blocked=blocked)
+        return self._step("hold", [lack, *reasons], blocked=blocked)
 
-    def _protected(self, reasons: Sequence[Reason], changes: Sequence[Change] = ()) -> Step:
+    def _protected(self, reasons: Sequence[Reason]) -> Step:
         names = " and ".join(attempt.app_id for attempt in self._history.running)
         detail = f"and {names} would have to be stopped"
         protect = Reason("protected", "lifecycle.protect", new=True, detail=detail)
-        return self._step("hold", [protect, *reasons], changes, blocked="protected")
+        return self._step("hold", [protect, *reasons], blocked="protected")
 
-    def _step(
-        self,
-        kind: ActionKind,
-        reasons: Sequence[Reason],
-        changes: Sequence[Change] = (),
-        *,
-        blocked: Blocked | None = None,
-        number: int = 0,
-        edition: int = 0,
-        stops: tuple[Guard, ...] = (),
-    ) -> Step:
+    def _step(self, kind: ActionKind, reasons: Sequence[Reason], **fields: Any) -> Step:
+        """Return a step with the fields that all steps of this job have, and with these fields."""
         desired, history = self._desired, self._history
         last, leftover = history.judged, history.leftover
         drift = [Reason("drift", detail=last.drift)] if last is not None and last.drift else []
@@ -303,21 +285,18 @@ class _Decision:
             key=desired.launch.key,
             kind=kind,
             reasons=(*reasons, *drift),
-            changes=tuple(changes),
+            changes=self._changes,
             launch=desired.launch,
             document=desired.document,
             digest=desired.digest,
-            number=number,
-            edition=edition,
             withdraws=_guards(given_up),
-            stops=stops,
             leftovers=() if leftover is None or resumed else (Guard.of(leftover),),
             guard=Guard.of(history.latest),
-            blocked=blocked,
             edited=desired.edited,
             place=desired.place,
             waits_for=next(filter(None, map(submitter, history.live)), ""),
             latest=leftover if resumed else last,
+            **fields,
         )
 
     def _asked(self) -> Reason:

@@ -127,7 +127,9 @@ def reconcile(
     return Plan(
         steps=tuple(steps),
         shared=_shared_lines(steps) if len(steps) > 1 else (),
-        orphans=() if choices.prune else tuple(report(orphan) for orphan in orphans),
+        orphans=()
+        if choices.prune
+        else tuple(Orphan(key=each.key, path=each.path, guard=Guard.of(each)) for each in orphans),
         problems=tuple(problems),
         selection=choices.selection,
         engines=_engines(steps, snapshot.fingerprints),
@@ -302,10 +304,6 @@ class Scope:
         is_of = attempt.origin == self.origin and self.target in (None, attempt.key.target)
         is_of_project = self.project in (None, attempt.key.project)
         return below and is_of and is_of_project and attempt.path not in self.left_out
-
-
-def report(attempt: Attempt) -> Orphan:
-    return Orphan(key=attempt.key, path=attempt.path, guard=Guard.of(attempt))
 
 
 def stop(attempt: Attempt, reason: Reason) -> Step:

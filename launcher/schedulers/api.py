@@ -330,11 +330,11 @@ class Scheduler(ABC, Generic[T]):
         Raises InvalidRunConfigException for wrong run options, RejectedAppError for fields of roles that this
         scheduler does not support.
         """
-        from launcher.schedulers.checks import check_supported
+        from launcher.schedulers.checks import check_problems, unsupported
 
         resolved = self.resolved(cfg)
         info = self._submit_dryrun(app, resolved)
-        check_supported(app, self.supports, self.backend)
+        check_problems(app, unsupported(app, self.supports, self.backend))
         for role in app.roles:
             info = role.pre_proc(self.backend, info)
         return info.completed(app=app, cfg=resolved, scheduler=self.backend)

@@ -42,11 +42,6 @@ def check_problems(app: AppDef, problems: Iterable[Problem]) -> None:
         raise RejectedAppError(f"app `{app.name}` cannot be run:\n{found}")
 
 
-def check_supported(app: AppDef, supports: Collection[str] | None, scheduler: str) -> None:
-    """Raise RejectedAppError for fields of roles that the scheduler does not support."""
-    check_problems(app, unsupported(app, supports, scheduler))
-
-
 def unsupported(
     app: AppDef,
     supports: Collection[str] | None,

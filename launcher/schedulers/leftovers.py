@@ -66,7 +66,7 @@ class Line:
         self.place = place
         self.error: OSError | None = None
         self.clearer = 0
-        self._clearing: Clearing | None = None
+        self._clearing = Clearing()
 
     def look(self) -> bool:
         """Whether the app has its share. Until then look again as `Place` says, or soon after an error."""
@@ -77,9 +77,7 @@ class Line:
         except OSError as error:
             self.error = error
             return False
-        if self.place.left:
-            self._clearing = self._clearing or Clearing()
-            self.clearer = self._clearing.start(self.place.left)
+        self.clearer = self._clearing.start(self.place.left)
         return False
 
 

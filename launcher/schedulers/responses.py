@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
+from typing import Any
 
 from launcher.dataclass import dataclass, field
 from launcher.specs.app import NONE, AppDef, Role
 from launcher.specs.status import AppState, AppStatus, ReplicaStatus, RoleStatus
-from launcher.state.records import AppRecord, ReplicaRecord
+from launcher.state.records import AppRecord, ReplicaRecord, torchx_state
 
 NOT_SET = "<NOT_SET>"
 
-_STATES = {
-    "reserved": AppState.SUBMITTED,
-    **dict.fromkeys(("created", "pending", "waiting", "queued"), AppState.PENDING),
-    "running": AppState.RUNNING,
-    "succeeded": AppState.SUCCEEDED,
-    **dict.fromkeys(("failed", "lost"), AppState.FAILED),
-    **dict.fromkeys(("cancelled", "skipped"), AppState.CANCELLED),
-}
-
 
 def app_state(state: str) -> AppState:
-    """The state of a record as one of TorchX: a lost app has failed, a skipped one is cancelled."""
-    return _STATES.get(state, AppState.UNKNOWN)
+    """The state of a record as one of TorchX."""
+    return AppState.__members__.get(torchx_state(state), AppState.UNKNOWN)
 
 
 class Stream(str, Enum):
@@ -94,36 +86,29 @@ class ListAppResponse:
 
 
 _OF_APP_STATES = {"submitted": "reserved", "pending": "created", "unsubmitted": "reserved"}
+_SAME = ("name", "exit_code", "created_at", "started_at", "ended_at", "output")
+"""The fields of an app that its record and the answer of `describe` share."""
+_SAME_OF_REPLICA = ("exit_code", "num_restarts", "started_at", "ended_at", "message")
+
+
+def _same(of: object, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(of, name) for name in names}
 
 
 def of_description(answer: DescribeAppResponse, scheduler: str, session: str) -> AppRecord:
     """The record of an app with its replicas, from the answer of `describe` or `wait`."""
-    record = AppRecord(
-        scheduler,
-        session,
-        answer.app_id,
-        name=answer.name,
-        state=attempt_state(answer.state),
-        created_at=answer.created_at,
-        started_at=answer.started_at,
-        ended_at=answer.ended_at,
-        message=_text(answer.msg),
-        exit_code=answer.exit_code,
-        output=answer.output,
-    )
+    state, message = attempt_state(answer.state), _text(answer.msg)
+    known = _same(answer, _SAME)
+    record = AppRecord(scheduler, session, answer.app_id, state=state, message=message, **known)
     record.num_restarts = max(0, answer.num_restarts)
     record.replicas = [
         ReplicaRecord(
             role.role,
             each.id,
             str(each.state).lower(),
-            exit_code=each.exit_code,
-            num_restarts=each.num_restarts,
-            started_at=each.started_at,
-            ended_at=each.ended_at,
-            message=each.message,
             host=each.hostname,
             structured_error_msg=_text(each.structured_error_msg),
+            **_same(each, _SAME_OF_REPLICA),
         )
         for role in answer.roles_statuses
         for each in role.replicas
@@ -138,26 +123,19 @@ def of_listed(answer: ListAppResponse, scheduler: str) -> AppRecord:
     return AppRecord(scheduler, session, answer.app_id, name=named, state=state, created_at=at)
 
 
-def description_of(
-    record: AppRecord, app: AppDef | None = None, message: str | None = None
-) -> DescribeAppResponse:
+def description_of(record: AppRecord, app: AppDef | None, message: str) -> DescribeAppResponse:
     """The answer of `describe` for the record of a submitted app. `message` replaces the record's."""
     cause = record.root_cause
     return DescribeAppResponse(
         app_id=record.app_id,
         state=app_state(record.state),
         num_restarts=record.num_restarts,
-        msg=(record.message if message is None else message) or NONE,
+        msg=message or NONE,
         structured_error_msg=cause.structured_error_msg if cause else NONE,
         metadata=app.metadata if app else {},
         roles_statuses=_statuses(record),
         roles=app.roles if app else [],
-        name=record.name,
-        exit_code=record.exit_code,
-        created_at=record.created_at,
-        started_at=record.started_at,
-        ended_at=record.ended_at,
-        output=record.output,
+        **_same(record, _SAME),
     )
 
 
@@ -171,11 +149,7 @@ def _statuses(record: AppRecord) -> list[RoleStatus]:
             role=each.role,
             hostname=each.host,
             structured_error_msg=each.structured_error_msg or NONE,
-            exit_code=each.exit_code,
-            num_restarts=each.num_restarts,
-            started_at=each.started_at,
-            ended_at=each.ended_at,
-            message=each.message,
+            **_same(each, _SAME_OF_REPLICA),
         )
         roles.setdefault(each.role, RoleStatus(each.role, [])).replicas.append(status)
     for role in roles.values():

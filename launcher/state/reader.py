@@ -18,7 +18,7 @@ from launcher.state.rows import (
     VERSION,
     WORDS_OF,
     from_record,
-    read_used,
+    known_use,
     to_record,
     unpacked,
 )
@@ -357,14 +357,11 @@ class Reader:
         Each attempt has its use, and comes with the time of its job's last success. Only of jobs that ended
         after `since`.
         """
-        from contextlib import suppress
-
         rows = self._rows(_LAST_ENDS, {"limit": limit, "since": since})
         found = []
         for *record, success, used, _ in rows:
             app = to_record(tuple(record))
-            with suppress(ValueError):  # a damaged record of use is left out
-                app.used = read_used(used)
+            app.used = known_use(used)
             found.append((app, success))
         return found, rows[0][-1] if rows else 0
 

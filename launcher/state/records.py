@@ -24,6 +24,17 @@ LIVE = (*UNSTARTED, "running")
 """The states of an app that has not ended."""
 ENDED = ("succeeded", "failed", "cancelled", "skipped", "lost")
 """The states of an app that has ended. "unknown" is neither."""
+_OF_TORCHX = {
+    "reserved": "SUBMITTED",
+    **dict.fromkeys(("created", *WAITING), "PENDING"),
+    "skipped": "CANCELLED",
+    "lost": "FAILED",
+}
+
+
+def torchx_state(state: str) -> str:
+    """The name of a state in `AppState` of TorchX: a lost app has failed, a skipped one is cancelled."""
+    return _OF_TORCHX.get(state, state.upper())
 
 
 class AppRecord:
@@ -251,11 +262,12 @@ class ReplicaRecord:
         return f"<ReplicaRecord {self.role}/{self.k} {self.state}>"
 
 
+_SEEN = ("state", "started_at", "ended_at", "message", "exit_code", "inputs_changed", "used")
 _SHARED = (
-    "number", "digest", "plan_id", "commit", "actor", "state", "created_at", "started_at", "ended_at",
-    "message", "exit_code", "output", "matrix", "inputs_changed", "used", "output_digest", "images",
+    "number", "digest", "plan_id", "commit", "actor", "created_at", "output", "matrix", "output_digest",
+    "images", *_SEEN,
 )  # fmt: skip
-"""The fields that an attempt and its record have in common."""
+"""The fields that an attempt and its record have in common; `_SEEN`: those that change with its state."""
 
 
 def of_attempt(attempt: Attempt) -> AppRecord:
@@ -271,18 +283,12 @@ def as_seen(attempt: Attempt, record: AppRecord, owner: str = "") -> Attempt:
     """The attempt in the state of its app's record. `owner` is the client that is submitting it."""
     from launcher.dataclass import replace
 
-    state: Any = record.state
+    seen: dict[str, Any] = {name: getattr(record, name) for name in _SEEN}
     return replace(
         attempt,
-        state=state,
-        started_at=record.started_at,
-        ended_at=record.ended_at,
         owner=owner,
-        message=record.message,
-        exit_code=record.exit_code,
-        inputs_changed=record.inputs_changed,
         output_digest=record.output_digest or attempt.output_digest,
         images=record.images or attempt.images,
-        used=record.used,
         warnings=tuple(record.warnings),
+        **seen,
     )

@@ -289,6 +289,14 @@ def read_used(text: str) -> dict[str, Use]:
     return use.from_json(json.loads(text))
 
 
+def known_use(text: str) -> dict[str, Use]:
+    """The use in a record; {} for a damaged record."""
+    try:
+        return read_used(text)
+    except (ValueError, RecursionError):
+        return {}
+
+
 def json_text(value: Mapping[str, Any]) -> str:
     import json
 

@@ -22,7 +22,7 @@ from launcher.state.rows import (
     LIVE,
     from_attempt,
     from_record,
-    read_used,
+    known_use,
     text_of,
     to_attempts,
     to_record,
@@ -306,7 +306,8 @@ class Store(Reader):
     def attempts(self, key: JobKey, limit: int | None = None) -> list[Attempt]:
         """The last `limit` attempts of a job (all when None), newest first."""
         where = "project = ? AND target = ? AND job = ? ORDER BY number DESC LIMIT ?"
-        return self._attempts(where, (*key, -1 if limit is None else limit))
+        values = (*key, -1 if limit is None else limit)
+        return to_attempts(self._rows(f"SELECT {_FULL} FROM attempts WHERE {where}", values))
 
     def successes(
         self, keys: Collection[JobKey], most: int
@@ -319,14 +320,11 @@ class Store(Reader):
         asked = list(keys)
         found: dict[JobKey, list[tuple[str, float, dict[str, Use]]]] = {}
         for index, digest, took_s, used in self._rows(_SUCCESSES, {"keys": json_rows(asked), "most": most}):
-            found.setdefault(asked[index], []).append((digest, took_s, _used_or_nothing(used)))
+            found.setdefault(asked[index], []).append((digest, took_s, known_use(used)))
         return found
 
     def by_app_id(self, app_id: str) -> Attempt | None:
-        return next(iter(self._attempts("app_id = ? ORDER BY id DESC LIMIT 1", (app_id,))), None)
-
-    def _attempts(self, where: str, values: tuple[Any, ...]) -> list[Attempt]:
-        return to_attempts(self._rows(f"SELECT {_FULL} FROM attempts WHERE {where}", values))
+        return self.by_app_ids((app_id,)).get(app_id)
 
     def by_app_ids(self, app_ids: Iterable[str]) -> dict[str, Attempt]:
         """App id → its attempt, in one query. Ids of no attempt are absent."""
@@ -410,14 +408,6 @@ class Store(Reader):
     def _of_schedulers(self, what: str, schedulers: Collection[str]) -> list[tuple[Any, ...]]:
         holes = ", ".join("?" * len(schedulers))
         return self._rows(f"SELECT {what} scheduler IN ({holes})", tuple(schedulers))
-
-
-def _used_or_nothing(text: str) -> dict[str, Use]:
-    """Return the use in a record; {} for a damaged record."""
-    try:
-        return read_used(text)
-    except (ValueError, RecursionError):
-        return {}
 
 
 def _record(db: sqlite3.Connection, attempt: Attempt) -> bool:

@@ -253,7 +253,7 @@ def test_a_stop_that_was_recorded_before_the_start_stops_nothing():
     """Version 0.1 recorded a stop before the end of an app that had not started."""
     app = play("a", "waiting x")[0]
     app.take({"e": "stopping", "why": "cancel", "by": "me"})
-    assert (app.stop, app.stop_why, app.stop_by) == (None, "cancel", "me")
+    assert app.stop is None
     assert not app.to_stop
 
 
@@ -302,7 +302,7 @@ def test_after_its_pause_an_app_starts_in_the_order_of_its_roles():
 
 def test_a_restart_clears_the_reason_of_the_stop_before_it():
     app, _ = play("a~1A b", "go; a/0; b/0; a/0=3; b/0=-143; quiet")
-    assert (app.num_restarts, app.stop_why, app.stop_by, app.stop_reason) == (1, "", "", "")
+    assert (app.num_restarts, app.stop_reason) == (1, "")
 
 
 def test_an_event_without_a_time_keeps_the_time_of_the_event_before():

@@ -22,7 +22,7 @@ from launcher.cli.render.values import (
     took,
     used,
 )
-from launcher.state.records import ENDED, LIVE
+from launcher.state.records import ENDED, LIVE, torchx_state
 from launcher.text import cores, fold, memory, named, paint, plural, printable, width, wrapped
 
 TYPE_CHECKING = False
@@ -38,15 +38,6 @@ if TYPE_CHECKING:
 _HEADINGS = ("NAME", "ATTEMPT", "STATE", "CREATED", "TOOK", "APP", "WHY")
 _APP = 5
 _OPTIONAL = (1, 0, 4, 3)  # columns dropped on a narrow terminal, in this order: app ids hold name and attempt
-_APP_STATES = {
-    "reserved": "SUBMITTED",
-    "created": "PENDING",
-    "waiting": "PENDING",
-    "queued": "PENDING",
-    "skipped": "CANCELLED",
-    "lost": "FAILED",
-    "unknown": "UNKNOWN",
-}
 _REASON = 24  # columns reserved for reasons
 _LEAST = 12  # reasons get no fewer columns
 
@@ -128,7 +119,7 @@ def app_json(app: AppRecord) -> dict[str, Any]:
         "attempt": app.number,
         "commit": app.commit or None,
         "actor": app.actor or None,
-        "state": _APP_STATES.get(app.state, app.state.upper()),
+        "state": torchx_state(app.state),
         "attempt_state": app.state,
         "created_at": iso(app.created_at),
         "started_at": iso(app.started_at),

@@ -41,7 +41,7 @@ class DockerReservation(BackendReservation):
 
     Attributes:
         marker: id of the container with the app id as its name; "" when an app is resumed.
-        found: the app, when a dead owner had started a part of it; `resumed` is set then.
+        found: the app, when a dead owner had started a part of it.
         fresh: images that were pulled for the attempt; see `images.ensure_image`.
 
     Raises ReservedError, StateError, EngineError, with nothing left behind.
@@ -73,7 +73,6 @@ class DockerReservation(BackendReservation):
             if self._replaced is not None:
                 with suppress(EngineError):  # `gc` removes what is left
                     tombstones.forget(engine, self._replaced)
-        self.resumed = self.found is not None
 
     def create(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
         """Create all containers, or only test the creation for an attempt that waits or is in line.

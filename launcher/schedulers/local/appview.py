@@ -136,7 +136,8 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
             record = _record(folder)
             view = fold(record, locked=False)
     elif not locked and not ours and view.state in _HELD and view.supervisor is not None:
-        locked = _is_alive(view.supervisor)  # where its lock file was removed, or replaced
+        pid, start, boot = view.supervisor  # it runs on where its lock file was removed, or replaced
+        locked = pids.is_running(pid, start) and boot == pids.boot_id()
         record = _record(folder)  # after that look: the app may have ended since the record was read
         view = fold(record, locked=locked)
     if not record and not os.path.isdir(app_dir):
@@ -201,10 +202,6 @@ def _written_at(path: str) -> float | None:
         return os.lstat(path).st_mtime
     except OSError:
         return None
-
-
-def _is_alive(process: tuple[int, int, str]) -> bool:
-    return pids.is_running(*process[:2]) and process[2] == pids.boot_id()
 
 
 def _outlasts(folder: AppFolder, process: tuple[int, int, str]) -> bool:

@@ -11,7 +11,7 @@ from launcher.errors import ReservedError, StateError
 from launcher.holding.journal import is_full, preallocate
 from launcher.schedulers.appfolder import AppFolder, remove_tree
 from launcher.schedulers.local import appview, rundir
-from launcher.schedulers.record import read_attempt, row_of, write_json
+from launcher.schedulers.record import row_of, write_json
 from launcher.schedulers.registry import open_store
 from launcher.state.records import UNSTARTED
 
@@ -27,15 +27,11 @@ _EVENTS_OF_APP, _EVENTS_OF_REPLICA = 4096, 256  # bytes
 
 
 class Claim:
-    """An app folder, owned while `lock_fd` is open here or in the supervisor that inherits it.
-
-    `resumed`: the folder holds an interrupted submission with the same digest.
-    """
+    """An app folder, owned while `lock_fd` is open here or in the supervisor that inherits it."""
 
     def __init__(self, app_dir: str, lock_fd: int) -> None:
         self.app_dir = app_dir
         self.lock_fd = lock_fd
-        self.resumed = False
 
     def prepare(self, request: PopenRequest) -> None:
         """Record the request, and allocate blocks for events, for which a disk that is full later has room.
@@ -86,7 +82,7 @@ def claim(store: Store, app_dir: str, record: dict[str, Any]) -> Claim:
     made = Claim(app_dir, fd)
     try:
         if not new:
-            made.resumed = _take_over(app_dir, record)
+            _take_over(app_dir, record["app_id"])
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"pid {os.getpid()} on {os.uname().nodename}".encode(), 0)
         write_json(app_dir, "attempt.json", record)
@@ -154,8 +150,8 @@ def _lock(app_dir: str, app_id: str) -> int:
         raise paths.unusable(error, AppFolder(app_dir).lock) from error
 
 
-def _take_over(app_dir: str, record: dict[str, Any]) -> bool:
-    """Clear the files of a dead owner, under the lock; True when it had begun the same submission.
+def _take_over(app_dir: str, app_id: str) -> None:
+    """Clear the files of a dead owner, under the lock.
 
     This process may be killed, too: the events are removed first, since an app without events waits for
     nothing, and attempt.json stays until it is replaced, so that the app is a begun submission of its attempt
@@ -164,13 +160,11 @@ def _take_over(app_dir: str, record: dict[str, Any]) -> bool:
     """
     view = appview.read_state(app_dir, ours=True)
     if view is not None and view.state not in UNSTARTED:
-        raise ReservedError(record["app_id"], view.state, "")
-    left = read_attempt(app_dir)
+        raise ReservedError(app_id, view.state, "")
     kept = {AppFolder(app_dir).lock, os.path.join(app_dir, "attempt.json")}
     paths_left = {os.path.join(app_dir, name) for name in os.listdir(app_dir)} - kept
     for path in sorted(paths_left, key=lambda path: path != rundir.events(app_dir)):
         _delete(path)
-    return left is not None and left.get("digest") == record.get("digest")
 
 
 def _delete(path: str) -> None:

@@ -412,7 +412,8 @@ def folders() -> list[str]:
 
 
 def _record(app_id: str) -> tuple[AppRecord, bool] | None:
-    from launcher.schedulers.record import read_attempt, row_of
+    from launcher.schedulers.local.appview import app_record
+    from launcher.schedulers.record import read_attempt
 
     app_dir = paths.local_app(app_id)
     try:
@@ -423,16 +424,12 @@ def _record(app_id: str) -> tuple[AppRecord, bool] | None:
         return None
     if view is None:
         return None
-    scheduler, _, rest = view.handle.partition("://")
-    scheduler = recorded.get("scheduler") or scheduler or rundir.SCHEDULERS[0]
-    made = row_of(scheduler, app_id, recorded, rest.partition("/")[0] or "launcher")
+    made = app_record(recorded.get("scheduler") or rundir.SCHEDULERS[0], "launcher", app_id, view, recorded)
     made.name = made.name or app_id
-    made.created_at = made.created_at or view.created_at or made_at
-    made.started_at = view.started_at
-    if view.has_ended and view.state != "lost" and not view.abandoned:  # otherwise processes may be left
-        made.state, made.ended_at = view.state, view.ended_at
-        made.message, made.exit_code = view.message, view.code
+    made.created_at = made.created_at or made_at
+    if view.has_ended and view.state != "lost" and not view.abandoned:
         return made, False
-    unstarted = view.state if view.state in WAITING else "reserved"
-    made.state = "running" if view.started_at else unstarted
+    # Processes may be left.
+    made.ended_at, made.message, made.exit_code = None, "", None
+    made.state = "running" if view.started_at else view.state if view.state in WAITING else "reserved"
     return made, True

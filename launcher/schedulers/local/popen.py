@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Any, TypedDict
 
 from launcher.dataclass import dataclass, field
@@ -190,14 +189,9 @@ def options(backend: str) -> runopts:
     return opts
 
 
-@cache
-def _all_options() -> runopts:
-    return options("local_cwd")
-
-
 def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
     """Raise RejectedAppError for an invalid app, InvalidRunConfigException for options out of range."""
-    _all_options().check_values(cfg)
+    options("local_cwd").check_values(cfg)  # of all local schedulers
     check_runnable(app, problems(app, cfg))
 
 

@@ -323,11 +323,6 @@ class LocalDirectoryImageProvider(ImageProvider):
         return role.entrypoint
 
 
-def provider_of(backend: str) -> type[ImageProvider]:
-    """The default image provider of the local scheduler of that name."""
-    return LocalDirectoryImageProvider if backend == "local_dir" else CWDImageProvider
-
-
 def _usable_folder(folder: str, what: str) -> None:
     if not os.path.isdir(folder):
         reason = "is not a folder" if os.path.exists(folder) else "does not exist"

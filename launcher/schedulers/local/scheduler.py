@@ -92,9 +92,10 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
             return None
 
     def _images(self, cfg: Mapping[str, CfgVal]) -> ImageProvider:
-        from launcher.schedulers.local.request import provider_of
+        from launcher.schedulers.local.request import CWDImageProvider, LocalDirectoryImageProvider
 
-        return (self._provider or provider_of(self.backend))(cfg)
+        default = LocalDirectoryImageProvider if self.backend == DIR else CWDImageProvider
+        return (self._provider or default)(cfg)
 
     def app_problems(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterable[Problem]:
         from launcher.schedulers.local.popen import problems

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from _thread import allocate_lock
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +28,7 @@ from launcher.specs.secret import Secret
 if TYPE_CHECKING:
     from launcher.specs.app import AppDryRunInfo
     from launcher.specs.attempt import AttemptState
-    from launcher.specs.launch import InputRef, WorkspaceRef
     from launcher.state.store import Store
-    from launcher.turns.line import Ask
 
     RequestOf = Callable[[AppDef, Mapping[str, CfgVal], str], PopenRequest]
     """A function of app, options and session that returns the request under the symbolic id."""
@@ -114,20 +112,13 @@ class Submitter:
                 self._line = LineClient()
             return self._line.hold(made.app_dir, made.lock_fd)
 
-    def start(
-        self,
-        supervisor: SupervisorClient,
-        needs: Sequence[tuple[str, str]] = (),
-        turn: Ask | None = None,
-        inputs: InputRef | None = None,
-        workspace: WorkspaceRef | None = None,
-    ) -> AttemptState:
-        """See `SupervisorClient.go`. Raises StartError, with the app removed.
+    def start(self, supervisor: SupervisorClient, *wants: Any) -> AttemptState:
+        """See `SupervisorClient.go`, which gets `wants`. Raises StartError, with the app removed.
 
         On an interrupt a detached app keeps running and an attached one is cancelled.
         """
         try:
-            return supervisor.go(needs, turn, inputs, workspace)
+            return supervisor.go(*wants)
         except SchedulerError:
             self.take_back(supervisor)
             raise
@@ -157,7 +148,7 @@ class Submitter:
         request = bind_request(info.request, attempt.app_id)
         request = request if turn else without_gpus(request)
         supervisor = self.create(made, request, inherited(), attached=attached)
-        self.start(supervisor, turn=turn)
+        self.start(supervisor, (), turn)
         if not attached:
             supervisor.close()
 
@@ -195,7 +186,7 @@ class Submitter:
 
 
 class LocalReservation(BackendReservation):
-    """An attempt whose folder this process owns; `resumed`: it continues an interrupted submission."""
+    """An attempt whose folder this process owns."""
 
     def __init__(self, attempt: Attempt, submitter: Submitter, request_of: RequestOf) -> None:
         super().__init__(attempt)
@@ -204,7 +195,6 @@ class LocalReservation(BackendReservation):
         self._claim = submitter.claim(attempt.to_json())
         self._supervisor: SupervisorClient | None = None
         self._is_over = False  # the attempt was started or removed
-        self.resumed = self._claim.resumed
 
     def create(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
         folders, attempt = self._submitter.outputs, self.attempt
@@ -235,9 +225,19 @@ class LocalReservation(BackendReservation):
             raise ValueError(f"{self.app_id} was not created")
         self._is_over = True
         needs = [(each.job, paths.local_app(each.app_id)) for each in self.waits_for]
-        files = self.inputs, self.workspace
-        self.accepted = self._submitter.start(supervisor, needs, self.turn, *files)
+        self.accepted = self._submitter.start(supervisor, needs, self.turn, self._compared())
         supervisor.close()
+
+    def _compared(self) -> dict[str, list[str]] | None:
+        """Return the arguments of `Comparison` for the files that the supervisor compares; None for none."""
+        workspace = self.workspace if self.waits_for or self.turn else None  # else the app starts at once
+        if not (self.inputs or workspace):
+            return None
+        return {
+            "args": [*self.inputs[:3], *self.inputs.globs] if self.inputs else [],
+            "env": [f"LAUNCHER_HOME={os.path.abspath(paths.home())}"],  # the lists of files are there
+            "workspace": [workspace.digest, workspace.path] if workspace else [],
+        }
 
     def abort(self) -> None:
         if self._is_over:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from launcher import paths
 from launcher.errors import SchedulerError, StartError
 from launcher.schedulers import pids
+from launcher.schedulers.ended_process import last_line_of
 from launcher.schedulers.holder import NO_SIGPIPE, send_with, start_bare
 from launcher.schedulers.local import appview
 from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from _socket import socket
 
     from launcher.specs.attempt import AttemptState
-    from launcher.specs.launch import InputRef, WorkspaceRef
     from launcher.turns.line import Ask
 
 _APP = b"a"
@@ -103,8 +103,7 @@ class SupervisorClient:
         self,
         needs: Sequence[tuple[str, str]] = (),
         turn: Ask | None = None,
-        inputs: InputRef | None = None,
-        workspace: WorkspaceRef | None = None,
+        compared: Mapping[str, list[str]] | None = None,
     ) -> AttemptState:
         """Start every replica, or have the app wait, and return once that is recorded.
 
@@ -114,17 +113,8 @@ class SupervisorClient:
         Args:
             needs: job and folder of the apps that have to succeed first.
             turn: the request of the app to this machine.
-            inputs: the input files to compare.
-            workspace: the folder that replicas run in, to compare when an app starts that has waited.
+            compared: the files to compare; see `Comparison`.
         """
-        # The list of files is in LAUNCHER_HOME, not in the arguments of the supervisor's `Comparison`.
-        if not (needs or turn):  # the app starts at once
-            workspace = None
-        compared = (inputs or workspace) and {
-            "args": [*inputs[:3], *inputs.globs] if inputs else [],
-            "env": [f"LAUNCHER_HOME={os.path.abspath(paths.home())}"],
-            "workspace": [workspace.digest, workspace.path] if workspace else [],
-        }
         ask = turn and turn.to_dict()
         answer = self._ask({"op": "go", "needs": list(needs), "turn": ask, "inputs": compared})
         return "waiting" if answer == "waiting" else "queued" if answer == "queued" else "running"
@@ -188,8 +178,9 @@ class SupervisorClient:
             raise _refusal(answer)
         view = appview.read_state(self.app_dir)
         if view is None or view.state not in ("cancelled", "skipped"):
+            said = last_line_of(os.path.join(self.app_dir, "supervisor.err"))
             raise SchedulerError(
-                f"the supervisor of {os.path.basename(self.app_dir)} died{_last_words(self.app_dir)}",
+                f"the supervisor of {os.path.basename(self.app_dir)} died{said and f': {said}'}",
                 hint="apply again; if it stays so, the disk may be full or the machine out of memory",
             )
         return ""
@@ -262,14 +253,8 @@ class HeldClient(SupervisorClient):
     def __del__(self) -> None:
         self._drop()
 
-    def go(
-        self,
-        needs: Sequence[tuple[str, str]] = (),
-        turn: Ask | None = None,
-        inputs: InputRef | None = None,
-        workspace: WorkspaceRef | None = None,
-    ) -> AttemptState:
-        accepted = super().go(needs, turn, inputs, workspace)
+    def go(self, *wants: Any) -> AttemptState:
+        accepted = super().go(*wants)
         self._drop()
         return accepted
 
@@ -361,13 +346,3 @@ def _refusal(answer: Mapping[str, Any]) -> StartError:
     where = str(answer["role"]) if answer.get("k") is None else f"{answer['role']}/{answer['k']}"
     argv = answer.get("argv")
     return StartError(f"cannot start {where}: {text}" + (f"\n  command: {shlex.join(argv)}" if argv else ""))
-
-
-def _last_words(app_dir: str) -> str:
-    """The last line that a dead supervisor wrote to stderr."""
-    try:
-        with open(os.path.join(app_dir, "supervisor.err"), encoding="utf-8", errors="replace") as file:
-            lines = file.read().strip().splitlines()
-    except OSError:
-        return ""
-    return f": {lines[-1]}" if lines else ""

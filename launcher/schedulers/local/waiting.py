@@ -11,7 +11,7 @@ import os
 
 from launcher.holding.journal import read_events
 from launcher.schedulers import pids
-from launcher.schedulers.leftovers import Line
+from launcher.schedulers.leftovers import Clearing, Line
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.spawn import set_variable
 from launcher.turns.line import GPU_IDS, Ask, shares
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Protocol
 
-    from launcher.schedulers.leftovers import Clearing
     from launcher.schedulers.local.filewatch import FileWatch
     from launcher.schedulers.local.replicas import RunningRole
     from launcher.schedulers.loop import Loop
@@ -251,10 +250,7 @@ class OwnPlace:
 
     def leave(self) -> None:
         self._wakings.end()
-        try:
-            self.place.leave()
-        except OSError:  # the end of this process gives it up too
-            pass
+        _leave(self.place)
 
 
 def to_hand_over(place: Place) -> tuple[dict[str, Any], list[int]]:
@@ -271,7 +267,7 @@ class SharedLine:
         self._queue = queue
         self._members: dict[int, SharedPlace] = {}  # id of the ask → the app's place
         self._wakings = Wakings(loop)
-        self._clearing: Clearing | None = None
+        self._clearing = Clearing()
 
     def join(self, member: SharedPlace) -> None:
         self._members[id(member.ask)] = member
@@ -291,21 +287,13 @@ class SharedLine:
         self._wakings.end()
         started = self._queue.look()
         self._wakings.follow(self._queue.bells, self._queue.awaited.fds, self._look)
-        self._clear()
+        self._clearing.start(self._queue.awaited.left)
         for place in started:
             self._members.pop(id(place.ask)).start(place)
         if self._queue.error is not None:
             for member in self._members.values():
                 member.failed(self._queue.error)
             self._loop.after(_AGAIN_S, self._look)
-
-    def _clear(self) -> None:
-        left = self._queue.awaited.left
-        if left:
-            from launcher.schedulers.leftovers import Clearing
-
-            self._clearing = self._clearing or Clearing()
-            self._clearing.start(left)
 
 
 class SharedPlace:
@@ -339,10 +327,14 @@ class SharedPlace:
     def leave(self) -> None:
         self._line.leave(self)
         if self.place is not None:
-            try:
-                self.place.leave()
-            except OSError:  # the end of this process gives it up too
-                pass
+            _leave(self.place)
+
+
+def _leave(place: Place) -> None:
+    try:
+        place.leave()
+    except OSError:  # the end of this process gives it up too
+        pass
 
 
 def deal(place: Place, roles: Sequence[tuple[RunningRole, int]]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from launcher.cli.schema import result_schema
-from launcher.plan.codec import plan_schema
+from launcher.plan.schema import plan_schema
 from tests.github.fake import FakeGitHub
 from tests.github.repository import Repository
 from tests.scenario import Scenario

@@ -176,21 +176,16 @@ def test_bound_jobs_that_are_alike_share_a_dry_run(world, sharing):
     assert sharing.requests == ["a", "c"]
 
 
-def away(*_: Any) -> None:
+def away(*_: object, **__: object) -> None:
     raise SchedulerError("the engine is away")
 
 
 @pytest.mark.parametrize("stage", ["announce", "reserve"])
 def test_an_error_before_the_reservation_is_the_result_of_its_job(stage):
     """An engine may be unreachable when an unfinished submission has to be removed."""
-    actions = {"announce": lambda: None, "reserve": lambda attempts: attempts, stage: away}
+    actions = {"announce": lambda as_planned: None, "reserve": lambda attempts: attempts, stage: away}
     scheduler = SimpleNamespace(batches=SimpleNamespace(reserve=actions["reserve"]))
-    about: Any = {
-        "announce": actions["announce"],
-        "pending": lambda as_planned: (),
-        "attempt": None,
-        "scheduler": scheduler,
-    }
+    about: Any = {"announce": actions["announce"], "attempt": None, "scheduler": scheduler}
     jobs = [SimpleNamespace(key=key, app_id=key, **about) for key in "ab"]
     store: Any = SimpleNamespace(record_all=lambda attempts: None)
     at = Workplace(engines=Engines(), store=store, events=Events(None))

@@ -119,7 +119,7 @@ def test_an_attached_app_is_cancelled_when_its_parent_goes_during_the_start(app:
     app.create(app.role("main", *[SLEEP] * 200), attached=True)
     loop.send(app.socket.fileno(), {"op": "go"})
     app.hang_up()
-    assert app.ended().stop_why == "parent"
+    assert app.ended().stop["why"] == "parent"
     assert app.left() == []
 
 

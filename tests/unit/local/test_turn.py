@@ -167,7 +167,7 @@ def test_an_app_keeps_its_share_until_its_last_process_has_ended(supervise, tabl
     first.until_log("ready")
     assert go(second, table, 2) == {"ok": "queued"}
     first.cancel()
-    first.until(lambda view: view.stop_why == "cancel")
+    first.until(lambda view: view.stop is not None and view.stop["why"] == "cancel")
     assert second.view.state == "queued"
     (tmp_path / "gate").write_text("go\n")
     assert first.ended().state == "cancelled"

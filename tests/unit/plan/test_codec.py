@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, strategies as st
 from jsonschema import Draft202012Validator
 
-from launcher.plan.codec import PlanFileError, decode, dumps, encode, loads, plan_schema
+from launcher.plan.codec import PlanFileError, decode, dumps, encode, loads
 from launcher.plan.model import Plan
 from launcher.plan.recheck import located
 from launcher.plan.reconcile import Scope
+from launcher.plan.schema import plan_schema
 from launcher.specs import canonical
 from launcher.specs.attempt import AttemptState, StoodOn
 from launcher.specs.inputs import combine

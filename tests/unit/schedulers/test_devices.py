@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from launcher.schedulers import get_scheduler
-from launcher.schedulers.checks import check_supported, gpu_type_notes, is_gpu_of_type, unsupported
+from launcher.schedulers.checks import gpu_type_notes, is_gpu_of_type, unsupported
 from launcher.schedulers.devices import get_device_mounts
 from launcher.specs import AppDef, DeviceMount, Resource, Role, named_resources
 
@@ -87,7 +87,7 @@ def test_the_dry_run_notes_a_gpu_of_another_kind(scheduler, monkeypatch):
 )
 def test_a_scheduler_that_declares_nothing_takes_default_values(supports: Any, fields: Any) -> None:
     app = AppDef("a", [Role("main", "", entrypoint="true", **fields)])
-    check_supported(app, supports, "mine")
+    assert [*unsupported(app, supports, "mine")] == []
 
 
 @pytest.mark.parametrize("supports", [None, ()])

@@ -73,7 +73,6 @@ def test_a_different_claim_of_a_dead_owner_is_cleared(left: str) -> None:
     path.parent.mkdir(exist_ok=True)
     path.write_text("")
     made = take()
-    assert not made.resumed
     assert not path.exists()
     assert read_attempt(app_dir()) == RECORD
     made.release()
