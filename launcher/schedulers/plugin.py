@@ -48,7 +48,10 @@ _ANSWERS: dict[str, tuple[type, ...]] = {
 _ITEMS = {"list": ListAppResponse, "records": AppRecord, "finished": AppRecord}
 """Method whose answer is a list → the type of its items."""
 
-_RECORDED = ("pending", *LIVE, *ENDED, "unknown")
+_STATES: dict[type, tuple[str, ...]] = {
+    AppRecord: (*LIVE, *ENDED, "unknown"),
+    ReplicaRecord: ("pending", "running", "succeeded", "failed", "cancelled", "lost"),
+}
 
 _END = object()
 _Any = TypeVar("_Any")
@@ -172,6 +175,7 @@ def _fault(answer: Any, method: str) -> str:
             return f"a list with {type(item).__name__} in it, not only {_ITEMS[method].__name__}"
         if isinstance(item, (DescribeAppResponse, ListAppResponse)) and not isinstance(item.state, AppState):
             return f"the state {item.state!r}, not an AppState"
-        if isinstance(item, (AppRecord, ReplicaRecord)) and item.state not in _RECORDED:
-            return f"the state {item.state!r}, not one of {', '.join(_RECORDED)}"
+        states = next((known for kind, known in _STATES.items() if isinstance(item, kind)), None)
+        if states is not None and item.state not in states:
+            return f"the state {item.state!r}, not one of {', '.join(states)}"
     return ""
