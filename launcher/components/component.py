@@ -96,6 +96,10 @@ class ComponentNotFoundException(UsageError):
     """There is no component of that name."""
 
 
+class ComponentFileNotFoundException(ComponentNotFoundException, FileNotFoundError):
+    """There is no component file of that path."""
+
+
 class ComponentValidationException(LauncherError):
     """A function cannot be a component; the message says why, a line for each reason."""
 
