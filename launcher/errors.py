@@ -183,3 +183,19 @@ class ReservedError(SchedulerError):
         self.app_id = app_id
         self.owner = owner
         self.state = state
+
+
+def said_by(error: BaseException, path: str) -> str:
+    """Return an exception of a user's code and its line in the file: `KeyError: 'x', line 3 of …/train.py`.
+
+    A ValueError mostly describes wrong arguments completely, so its class is left out.
+    """
+    from traceback import extract_tb
+
+    name = type(error).__name__
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{name}: {error.msg}, line {error.lineno} of {error.filename}"
+    says_it_all = isinstance(error, ValueError) and str(error)
+    said = str(error) if says_it_all else f"{name}: {error}"
+    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == path]
+    return f"{said}, line {lines[-1]} of {path}" if lines else said

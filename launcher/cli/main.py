@@ -96,6 +96,7 @@ _ELSEWHERE = {
     "launcher describe APP": ("inspect", "info"),
     "launcher logs APP --follow": ("tail", "attach"),
     "launcher validate": ("check", "lint"),
+    "launcher components": ("builtins",),
 }
 """Command line → the words by which other tools call it."""
 

@@ -26,7 +26,9 @@ from launcher.inventory.find import find
 from launcher.inventory.logs import replicas_of
 from launcher.inventory.recorded import scheduler_of
 from launcher.inventory.status import inspect, wait_for
-from launcher.runner import Runner, get_runner
+from launcher.runner.api import DEFAULT_SESSION
+from launcher.runner.runner import Runner
+from launcher.schedulers.registry import SchedulerFactories
 from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
 from launcher.specs.launch import Launch
 from launcher.state.records import AppRecord
@@ -95,7 +97,8 @@ def run(args: Any, console: Console) -> int:
     if made is None:  # the component's help was printed
         return 0
     name, request = made
-    with get_runner(session, detach=args.detach, queue=args.queue) as runner:
+    schedulers = SchedulerFactories(guarded=True)
+    with Runner(session or DEFAULT_SESSION, schedulers, detach=args.detach, queue=args.queue) as runner:
         return _submit(request(runner), name, args, runner, console)
 
 

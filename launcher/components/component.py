@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import sys
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from fcntl import F_DUPFD_CLOEXEC, fcntl
@@ -21,7 +20,7 @@ from launcher.components.call import ComponentArgs, call
 from launcher.components.linter import PACKAGE, ComponentFile, LinterMessage
 from launcher.components.signature import Parameters, parameters_of
 from launcher.dataclass import dataclass
-from launcher.errors import Interruption, LauncherError, UsageError
+from launcher.errors import Interruption, LauncherError, UsageError, said_by
 from launcher.files import GONE
 from launcher.specs.app import AppDef
 
@@ -97,6 +96,10 @@ class ComponentNotFoundException(UsageError):
     """There is no component of that name."""
 
 
+class ComponentFileNotFoundException(ComponentNotFoundException, FileNotFoundError):
+    """There is no component file of that path."""
+
+
 class ComponentValidationException(LauncherError):
     """A function cannot be a component; the message says why, a line for each reason."""
 
@@ -166,20 +169,8 @@ class Component:
             raise ComponentFailedException(message, hint=_import_hint(error)) from error
 
     def _why(self, error: BaseException) -> str:
-        """Return the error and its line in the user's file: `KeyError: 'x', line 3 of …/train.py`.
-
-        A ValueError mostly describes wrong arguments completely, so its class is left out. Built-in
-        components have no line, as users do not edit them.
-        """
-        name = type(error).__name__
-        if isinstance(error, SyntaxError) and error.filename:
-            return f"{name}: {error.msg}, line {error.lineno} of {error.filename}"
-        says_it_all = isinstance(error, ValueError) and str(error)
-        said = str(error) if says_it_all else f"{name}: {error}"
-        frames = traceback.extract_tb(error.__traceback__)
-        lines = [frame.lineno for frame in frames if frame.filename == self.path]
-        is_ours = self.path.startswith(PACKAGE + os.sep)
-        return f"{said}, line {lines[-1]} of {self.path}" if lines and not is_ours else said
+        """Return the error and its line. Built-in components have no line, as users do not edit them."""
+        return said_by(error, "" if self.path.startswith(PACKAGE + os.sep) else self.path)
 
     def __repr__(self) -> str:
         return f"Component({self.name!r}, {self.path!r})"

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from launcher.components.component import (
     Component,
+    ComponentFileNotFoundException,
     ComponentNotFoundException,
     ComponentValidationException,
     Load,
@@ -125,7 +126,7 @@ class CustomComponentsFinder(ComponentsFinder):
             parsed = read_component_file(locate(self._filepath, self._folder))
         except FileNotFoundError:
             hint = "the path is relative to the job file" if self._folder else None
-            raise ComponentNotFoundException(f"there is no file {self._filepath}", hint=hint) from None
+            raise ComponentFileNotFoundException(f"there is no file {self._filepath}", hint=hint) from None
         except OSError as error:
             message = f"cannot read {self._filepath}: {error.strerror or error}"
             raise ComponentNotFoundException(message) from error

@@ -200,7 +200,8 @@ class Parameter:
     """One parameter.
 
     Attributes:
-        type: as it is at run time; of `*args: int` it is int, EMPTY when there is no annotation.
+        type: as it is at run time; of `*args: int` it is int, EMPTY when there is no annotation. With the
+            default None it is optional: `x: int = None` takes None.
         default: EMPTY when it must be given; of `*args` it is ().
         is_rest: whether it is `*args`.
     """
@@ -237,9 +238,10 @@ def parameters_of(function: Callable[..., object], component: str | None = None)
             hint = "declare each argument; a decorator keeps those of its function with functools.wraps"
             raise ComponentSignatureException(message, hint=hint)
         rest = parameter.kind is parameter.VAR_POSITIONAL
+        type_ = _type(function, called, name, parameter.annotation)
         found[name] = Parameter(
             name,
-            _type(function, called, name, parameter.annotation),
+            typing.Optional[type_] if parameter.default is None and type_ not in _FREE else type_,  # noqa: UP045
             () if rest else parameter.default,
             texts.get(name, ""),
             is_keyword_only=parameter.kind is parameter.KEYWORD_ONLY,

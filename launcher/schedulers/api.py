@@ -187,13 +187,14 @@ class Scheduler(ABC, Generic[T]):
         return logs.filter_regex(regex, lines) if regex else lines
 
     def logs(self, app_id: str) -> AppLogs:
-        """The output of an app, and its restarts; see `AppLogs`. By default no output can be read.
+        """The output of an app, and its restarts; see `AppLogs`. By default that of a `log_iter` of its own.
 
         Raises SchedulerError for an unknown app, here or when they are read.
         """
-        from launcher.schedulers.readback import NoLogs
+        from launcher.schedulers.readback import LineLogs, NoLogs
 
-        return NoLogs(self.backend)
+        has_lines = type(self).log_iter is not Scheduler.log_iter
+        return LineLogs(self.backend, self.log_iter, app_id) if has_lines else NoLogs(self.backend)
 
     def wait_for_start(self, app_id: str) -> None:
         """Block while the app is held (see `launcher.state.records.WAITING`) and its holder lives.
@@ -415,7 +416,7 @@ def poll(ask: Callable[[], T | None], is_over: Callable[[T], bool], timeout_s: f
 def validate(scheduler: Scheduler[Any], app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
     """Call the scheduler's `_validate` with or without `cfg`: existing schedulers have either form."""
     hook = scheduler._validate
-    code = getattr(hook, "__code__", None)
+    code = getattr(getattr(hook, "__wrapped__", hook), "__code__", None)
     takes_two = code is not None and code.co_argcount == 3 and not code.co_flags & 0x04
     if takes_two:  # self, app, scheduler, without *args
         hook(app, scheduler.backend)  # type: ignore[call-arg]

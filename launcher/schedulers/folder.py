@@ -229,7 +229,7 @@ class FolderReservation(BackendReservation):
         try:
             for role in self._roles:
                 self._scheduler.check_role(role)
-        except StartError:
+        except LauncherError:
             self.abort()
             raise
         self._scheduler.write(self.app_id, "created")

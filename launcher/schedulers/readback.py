@@ -89,6 +89,29 @@ class NoLogs(AppLogs):
         raise LogsUnsupported(f"{self.scheduler} does not support reading logs back")
 
 
+class LineLogs(AppLogs):
+    """The logs of a scheduler with a `log_iter` of its own, as those of TorchX have: lines without times."""
+
+    def __init__(self, scheduler: str, log_iter: Callable[..., Iterable[str]], app_id: str) -> None:
+        self.scheduler = scheduler
+        self._log_iter = log_iter
+        self._app_id = app_id
+
+    def records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
+        from datetime import datetime, timezone
+
+        from launcher.schedulers.logs import COMBINED, STDOUT, LogRecord, stream_of
+
+        since, until = (
+            None if moment is None else datetime.fromtimestamp(moment, timezone.utc)
+            for moment in (part.since, part.until)
+        )
+        combined = part.stream == COMBINED
+        stream = None if combined else stream_of(part.stream)
+        for line in self._log_iter(self._app_id, *where, None, since, until, part.follow, streams=stream):
+            yield LogRecord(time.time_ns(), STDOUT if combined else part.stream, line.encode())
+
+
 class RecordedLogs(AppLogs):
     """The logs of an app that has a record of events. A subclass reads the logs and the record."""
 

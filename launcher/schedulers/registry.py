@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from _collections_abc import Mapping
 
-from launcher.errors import LauncherError, SchedulerError
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,16 +53,26 @@ SHARED_ENGINES = {
 
 
 class SchedulerFactories(Mapping[str, "SchedulerFactory"]):
-    """Scheduler name → factory, which imports its module when it is called; built-in ones come first."""
+    """Scheduler name → factory, which imports its module when it is called; built-in ones come first.
 
-    def __init__(self, group: str = GROUP, *, skip_defaults: bool = False) -> None:
+    Args:
+        guarded: turn the faults of installed packages into errors that name them, as commands want.
+    """
+
+    def __init__(self, group: str = GROUP, *, skip_defaults: bool = False, guarded: bool = False) -> None:
         self._group = group
+        self._guarded = guarded
         self._ours = {} if skip_defaults else {n: _deferred(home) for n, home in DEFAULT_SCHEDULERS.items()}
         self._all: dict[str, SchedulerFactory] | None = None
 
     def _everything(self) -> dict[str, SchedulerFactory]:
         if self._all is None:
-            self._all = {**self._ours, **_entry_points(self._group), **self._ours}
+            from launcher.schedulers.plugin import factories, guarding
+
+            found = factories(self._group)
+            if self._guarded:
+                found = {name: guarding(factory, name) for name, factory in found.items()}
+            self._all = {**self._ours, **found, **self._ours}
         return self._all
 
     def __getitem__(self, name: str) -> SchedulerFactory:
@@ -91,34 +99,6 @@ def imported(home: str) -> Callable[..., Any]:
     return found
 
 
-def _entry_points(group: str) -> dict[str, SchedulerFactory]:
-    """The factories of installed packages. Calling a broken factory raises SchedulerError."""
-    from importlib.metadata import entry_points
-
-    def deferred(point: Any) -> SchedulerFactory:
-        def factory(session_name: str, **params: Any) -> Scheduler[Any]:
-            from launcher.looks import not_repeatable
-
-            not_repeatable()
-            try:
-                loaded = point.load()
-                # An entry point may name a module, as TorchX allowed: then its create_scheduler is meant.
-                made: Scheduler[Any] = getattr(loaded, "create_scheduler", loaded)(session_name, **params)
-            except LauncherError:
-                raise
-            except (Exception, SystemExit) as error:
-                why = f"{type(error).__name__}: {error}"
-                raise SchedulerError(
-                    f"the scheduler `{point.name}` cannot be loaded from {point.value}: {why}",
-                    hint=f"the installed package that offers it (entry point of {group}) is broken",
-                ) from error
-            return made
-
-        return factory
-
-    return {point.name: deferred(point) for point in entry_points(group=group)}
-
-
 def get_scheduler_factories(
     group: str = GROUP, skip_defaults: bool = False
 ) -> Mapping[str, SchedulerFactory]:
@@ -132,8 +112,9 @@ def get_default_scheduler_name() -> str:
 
 
 def get_scheduler(name: str, session_name: str, **params: Any) -> Scheduler[Any]:
-    """A scheduler by its name. Raises UnknownSchedulerException, SchedulerError for a broken plug-in."""
-    factories = get_scheduler_factories()
+    """A scheduler by its name. Raises UnknownSchedulerException, SchedulerError for a broken plug-in; a fault
+    of its methods is a PluginError."""
+    factories = SchedulerFactories(guarded=True)
     if name not in factories:
         from launcher.specs.jobkey import UnknownSchedulerException
 
@@ -148,7 +129,7 @@ class SchedulerRules(Mapping[str, "Callable[[], runopts]"]):
     """Scheduler name → function that returns its run options. Makes a scheduler when a job file names it."""
 
     def __init__(self) -> None:
-        self._factories = get_scheduler_factories()
+        self._factories = SchedulerFactories(guarded=True)
         self._schedulers: dict[str, Scheduler[Any]] = {}
         self._options: dict[str, runopts] = {}
 

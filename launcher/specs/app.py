@@ -226,6 +226,11 @@ class AppDef:
 T = TypeVar("T")
 
 
+def _other_name(name: str) -> property:
+    """Return another name of an attribute."""
+    return property(lambda self: getattr(self, name), lambda self, value: setattr(self, name, value))
+
+
 class AppDryRunInfo(Generic[T]):
     """The request of a scheduler, the function that prints it, and what the request was made from.
 
@@ -279,19 +284,10 @@ class AppDryRunInfo(Generic[T]):
         """The info to schedule, with its workspace built. Raises the build's exceptions."""
         return self if self._build is None else self._build(self)
 
-    # The names that TorchX users read
-
-    @property
-    def _app(self) -> Any:
-        return self.app
-
-    @property
-    def _cfg(self) -> Mapping[str, Any]:
-        return self.cfg
-
-    @property
-    def _scheduler(self) -> str | None:
-        return self.scheduler
+    # The names in TorchX, which a scheduler with a `submit_dryrun` of its own sets
+    _app = _other_name("app")
+    _cfg = _other_name("cfg")
+    _scheduler = _other_name("scheduler")
 
     def __repr__(self) -> str:
         return self._fmt(self.request)

@@ -1,7 +1,7 @@
 """Write the output of replicas: each byte once, with an index of streams and times.
 
-Files are created with their first byte. Only the files of the latest writers stay open, so that thousands of
-replicas fit under a small limit of open files.
+Files are created with their first byte, those of separate streams with the replica. Only the files of the
+latest writers stay open, so that thousands of replicas fit under a small limit of open files.
 """
 
 import os
@@ -88,6 +88,18 @@ class LogWriter:
             self._put(log, kind, data)
         except OSError as error:
             self.close(log)  # its sizes are read again on reopening
+            self._on_loss(log, error)
+
+    def begin(self, log: "ReplicaLog") -> None:
+        """Create stdout.log and stderr.log where they are asked for: programs open both, empty or not."""
+        if not self._separate:
+            return
+        try:
+            files = self._opened(log)
+            for kind in (STDOUT, STDERR):
+                files[kind] = _open(log, kind)
+        except OSError as error:
+            self.close(log)
             self._on_loss(log, error)
 
     def mark_restart(self, log: "ReplicaLog") -> None:

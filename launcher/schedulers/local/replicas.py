@@ -128,6 +128,8 @@ class Replicas:
             self._loop.add(fd)
         if replica.restarts:
             self._logs.mark_restart(replica.log)
+        else:
+            self._logs.begin(replica.log)
 
     def stop(self, replicas: "Iterable[Replica]", grace_s: float) -> None:
         """Send TERM to the groups of `replicas`, and KILL to their remaining processes after `grace_s`.

@@ -46,6 +46,7 @@ def test_without_a_command_the_overview_is_a_message_and_an_error(scenario):
     [
         (["aply"], "did you mean `apply`?"),
         (["stop", "train"], "did you mean `launcher cancel APP`?"),
+        (["builtins"], "did you mean `launcher components`?"),
         (["rerun", "train"], "did you mean `launcher apply FILE --rerun JOB`?"),
         (["--verison"], "--verison is not an option"),
         (["plan", "--jsn-into", "x"], "did you mean `--json-into`?"),

@@ -205,6 +205,13 @@ def test_a_document_with_a_wrong_value_is_refused(name, value, output):
     assert output in str(caught.value)
 
 
+def test_a_parameter_with_the_default_none_takes_none_though_its_type_does_not_say_so() -> None:
+    def component(number: int = None, words: List[str] = None) -> AppDef: ...  # noqa: RUF013, UP006
+
+    assert vars(parse_args(component, ["--number=", "--words="])) == {"number": None, "words": None}
+    assert vars(parse_args(component, [], None, {"number": None})) == {"number": None, "words": None}
+
+
 def test_annotations_that_are_text_are_looked_up():
     namespace: dict[str, typing.Any] = {}
     source = "from __future__ import annotations\nfrom typing import Optional\n"

@@ -207,6 +207,11 @@ def test_an_unknown_name_is_refused_with_the_nearest(train, monkeypatch, name, o
         assert caught.value.hint == hint
 
 
+def test_a_missing_component_file_is_a_missing_file_for_programs_that_catch_that():
+    with pytest.raises(FileNotFoundError, match=r"there is no file nowhere\.py"):
+        get_component("nowhere.py:f")
+
+
 def test_a_component_with_mistakes_is_refused_with_each_of_them(train):
     with pytest.raises(ComponentValidationException) as caught:
         get_component(f"{train}:wrong")

@@ -21,6 +21,13 @@ def test_separate_files_are_written_where_they_are_asked_for(app: Driven) -> Non
     assert sorted((folder / rundir.COMBINED).read_text().splitlines()) == ["err", "out"]
 
 
+def test_a_silent_replica_has_the_separate_files_too(app: Driven) -> None:
+    app.run(app.role("main", ["true"]), separate_streams=True)
+    folder = app.logs / "main" / "0"
+    names = (rundir.STDOUT, rundir.STDERR, rundir.COMBINED)
+    assert [(folder / name).read_text() for name in names] == ["", "", ""]
+
+
 def test_a_burst_has_few_index_records(app: Driven) -> None:
     app.run(app.role("main", sh("seq 200000")))
     assert len(app.log().splitlines()) == 200_000

@@ -11,6 +11,12 @@ def test_an_info_prints_the_request_with_the_given_function():
     assert (info._app, info._cfg, info._scheduler) == (None, {}, None)
 
 
+def test_a_scheduler_of_torchx_can_complete_an_info_by_the_names_that_it_knows():
+    info = AppDryRunInfo(1, str)
+    info._app, info._cfg, info._scheduler = "app", {"a": 1}, "mine"
+    assert (info.app, info.cfg, info.scheduler) == ("app", {"a": 1}, "mine")
+
+
 def test_completing_an_info_leaves_it_as_it_was_and_keeps_its_class():
     class Own(AppDryRunInfo[int]):
         def __init__(self, request: int) -> None:
