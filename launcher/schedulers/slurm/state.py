@@ -61,9 +61,8 @@ def seen_app(facts: Facts, *, take_over: bool = False, now: float | None = None)
         record.state, record.message = _in_queue(facts)
         if why := facts.get("unanswered"):  # then the state is that of its files
             record.message = f"last known state: {why}"
-        if record.state == "running":
-            record.started_at = started.get("at")
-        else:
+        record.started_at = started.get("at")  # also of an app that Slurm has queued again
+        if record.state != "running":
             owner = f"Slurm job {facts.get('job') or ''}".rstrip()
     return SeenApp(record, recorded, owner)
 

@@ -244,7 +244,7 @@ TIMES = f"""
 PENDING                                                 | None None 0 None
 RUNNING                                                 | None None 0 None
 started; RUNNING                                        | 3.0 None 0 None
-started; PENDING                                        | None None 0 None
+started; PENDING                                        | 3.0 None 0 None
 started                                                 | 3.0 None 0 None
 started; RUNNING; gone; outcome {OUTCOME}               | 3.0 4.0 2 0
 outcome {{"state": "skipped", "ended_at": 4.0}}         | None 4.0 0 None
