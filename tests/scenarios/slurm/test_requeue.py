@@ -37,6 +37,18 @@ def test_an_app_whose_job_is_requeued_runs_again_from_its_beginning_with_its_sec
     assert (attempt.state, runs.read_text()) == ("succeeded", "0 6\n1 6\n")
 
 
+def test_an_app_that_is_cancelled_before_its_second_run_keeps_the_start_of_its_first(scenario):
+    scenario.running("sleep 1000", top="cfg: {on_preempted: requeue}")
+    [job] = scenario.queue()
+    scenario.cluster.run("scontrol", "requeuehold", job.id)
+    until(lambda: [each.state for each in scenario.queue()] == ["PENDING"])
+    started_at = scenario.status("job")["started_at"]
+    scenario.cancel("job")
+    seen = scenario.status("job")
+    assert (seen["state"], seen["started_at"]) == ("CANCELLED", started_at)
+    assert seen["message"].startswith("cancelled by ")
+
+
 def test_a_job_whose_app_has_ended_is_not_queued_again(scenario):
     scenario.run_to_end(scenario.job("true", top="cfg: {on_preempted: requeue}"))
     [app_id] = scenario.apps()
