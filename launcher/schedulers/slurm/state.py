@@ -264,7 +264,9 @@ def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int
         return "failed", f"the prolog failed{_on(ended)}: {said}", None
     if state == "CANCELLED":
         return "cancelled", "cancelled in Slurm", None
-    if state in ("TIMEOUT", "DEADLINE"):
+    if state == "DEADLINE":  # of a pending job: Slurm lets a running one go on
+        return "failed", "Slurm could not end it by its deadline", None
+    if state == "TIMEOUT":
         start, end = ended.get("start"), ended.get("end")
         took_s = end - start if start and end else 0.0
         # Limits of Slurm are whole minutes, and jobs end a bit later.

@@ -178,7 +178,7 @@ started; gone TIMEOUT end=3660                      | failed: timed out after 1 
 started; gone TIMEOUT end=172830                    | failed: timed out after 2 d
 started; gone TIMEOUT start=                        | failed: timed out
 started; gone TIMEOUT end=                          | failed: timed out
-started; gone DEADLINE end=90                       | failed: timed out after 30 s
+gone DEADLINE                                        | failed: Slurm could not end it by its deadline
 started; gone NODE_FAIL                              | failed: node n3 failed
 started; gone NODE_FAIL nodes=n1,n2                  | failed: one of its nodes failed: n1,n2
 started; gone NODE_FAIL nodes=n[1-3]                | failed: one of its nodes failed: n[1-3]
