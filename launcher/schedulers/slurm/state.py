@@ -34,6 +34,8 @@ _PROLOG = "Error running slurm prolog"
 """The words of Slurm in the output of a job whose prolog fails, and which it then cancels."""
 _NO_OUTPUT_FILE = "0:53"
 """The exit code of a job whose node cannot open the file for its output."""
+_TERMED = 143
+"""The exit code of a program that SIGTERM has ended."""
 LEFT = "it left Slurm's queue without an outcome"
 LEFT_UNSTARTED = f"{LEFT} before it started: it was cancelled in Slurm, or the controller lost it"
 
@@ -337,7 +339,9 @@ def _folded(facts: Facts, record: AppRecord) -> AppState:
     for found in facts.get("replicas") or ():
         end = recorded_exit(found, app.roles[found["role"]].replicas[found["k"]])
         if end is not None:
-            app.take(end)
+            # No conductor has told the TERM of Slurm from a failure.
+            is_stopped = record.state == "cancelled" and end["code"] == _TERMED
+            app.take({**end, "stopped": True} if is_stopped else end)
     if record.has_ended:
         at = int((record.ended_at or 0.0) * 1e9)
         app.take({**ended_event(record.state, record.message, record.exit_code), "t": at})

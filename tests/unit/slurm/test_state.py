@@ -375,6 +375,14 @@ def test_the_ends_that_wrappers_recorded_count_where_no_conductor_did():
     assert (second.state, second.message, second.ended_at) == ("cancelled", "killed by signal 9", 120.0)
 
 
+@pytest.mark.parametrize(("end", "state"), [({"code": 143}, "cancelled"), ({"code": 3}, "failed")])
+def test_a_replica_that_slurm_ended_for_a_cancelled_app_is_cancelled(end, state):
+    over = {"role": "a", "k": 0, "state": "ended", "signal": 0, "restarts": 0, "ended_at": 9.0, **end}
+    found = held("started; asked by ada; gone CANCELLED", "go; a/0; a/1", replicas=[over])
+    first = whole_app(found).record.replicas[0]
+    assert (first.state, first.exit_code) == (state, end["code"])
+
+
 STOPPING = {
     "e": "stopping", "why": "peer", "by": "a/1", "state": "failed", "message": "a/1 failed", "code": 3,
 }  # fmt: skip
