@@ -154,6 +154,7 @@ def _held(found: SelectedApps, console: Console, *, follow: bool) -> set[str]:
     """The handles of the apps that have not started, whose output is to be followed from their start.
 
     Prints why held and skipped apps have no output, and removes from `found` apps without output to follow.
+    An app that its scheduler has queued again has the output of its earlier runs.
     """
     held = set()
     for selected in list(found.selected):
@@ -163,8 +164,9 @@ def _held(found: SelectedApps, console: Console, *, follow: bool) -> set[str]:
 
             app = selected.app = inspect(app)
         if app.is_held or app.state == "skipped":
-            verb = "has not started" if app.is_held else "was skipped"
-            console.note(f"{app.name or app.app_id} {verb}: {app.message}")
+            console.note(f"{app.name or app.app_id} {app.idle_verb}: {app.message}")
+            if app.is_held and app.started_at is not None:
+                continue
             if app.is_held and follow:
                 held.add(app.handle)
             else:

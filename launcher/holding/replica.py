@@ -154,7 +154,8 @@ class Replica:
         self.why, self.lost, self.said = (event.get(name, "") for name in ("why", "lost", "said"))
         self.oom, self.by_hand = bool(event.get("oom")), bool(event.get("hand"))
         self.is_stopped = bool(event.get("stopped"))
-        self.message = stop_reason if self.is_stopped else self.lost
+        failure = "killed: " + OUT_OF_MEMORY if self.oom else self.lost
+        self.message = stop_reason if self.is_stopped else failure
         self.has_succeeded = self.code == 0 and not (self.is_stopped or self.has_failed)
         if event.get("use"):
             self.count_use(event["use"], at)

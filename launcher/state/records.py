@@ -155,6 +155,13 @@ class AppRecord:
         return self.state in WAITING
 
     @property
+    def idle_verb(self) -> str:
+        """The words between the name of a held or skipped app and its message."""
+        if not self.is_held:
+            return "was skipped"
+        return "has not started" if self.started_at is None else "is queued"
+
+    @property
     def has_ended(self) -> bool:
         """Whether the app's state is final. Only "lost" may still be replaced by a real outcome."""
         return self.state in ENDED

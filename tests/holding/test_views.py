@@ -123,6 +123,12 @@ def test_a_service_that_never_started_was_stopped_at_the_end():
     assert app.shown(app.replicas[0]) == ("cancelled", "stopped at the end of the app")
 
 
+def test_a_replica_that_was_killed_for_its_memory_names_that_and_not_the_end_of_its_step():
+    app = play("a", "go; a/0")[0]
+    app.take({"e": "exit", "role": "a", "k": 0, "code": 137, "lost": "its step ended", "oom": True})
+    assert app.shown(app.replicas[0]) == ("failed", "killed: out of memory")
+
+
 def test_a_replica_keeps_the_facts_of_its_last_run():
     app = play("a~2", "go")[0]
     for event in (

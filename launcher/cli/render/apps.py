@@ -94,12 +94,14 @@ def in_order(counts: Mapping[str, int]) -> str:
 
 
 def ran_for(app: AppRecord, now: float) -> str:
-    """The time from start to end, or to `now` while the app is live; "" if it has not started.
+    """The time from start to end, or to `now` while the app is live; "" if it is to start, or to start again.
 
     Excludes the time before the start, spent on images or on stopping an older attempt. Apps without a
     recorded start count from their creation; but cancelled and skipped ones never ran. Replicas do not count:
     a list does not know them.
     """
+    if app.is_held:
+        return ""
     has_not_run = app.is_live or app.state in ("cancelled", "skipped")
     start = app.started_at or (None if has_not_run else app.created_at)
     return took(start, app.ended_at, now if app.is_live else None)

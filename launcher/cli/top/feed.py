@@ -372,9 +372,8 @@ def _last_lines(app: AppRecord, color: bool) -> str:
 
 
 def _log(asked: Asked, app: AppRecord) -> Answer:
-    if app.is_held or app.state == "skipped":
-        verb = "has not started" if app.is_held else "was skipped"
-        return Answer(asked=asked, lines=_shown(f"it {verb}: {app.message}", asked))
+    if (app.is_held and app.started_at is None) or app.state == "skipped":
+        return Answer(asked=asked, lines=_shown(f"it {app.idle_verb}: {app.message}", asked))
     replicas = replicas_of(Selected(app))
     if not replicas:
         return Answer(asked=asked, lines=["it has no replicas yet"])

@@ -106,11 +106,18 @@ class _Selected:
 
 
 class _Blocks:
-    """Reads the logs of replicas block by block. `places`: folder and number of each replica's log."""
+    """Reads the logs of replicas block by block.
 
-    def __init__(self, cluster: Cluster, app_id: str, places: Mapping[Where, tuple[str, int]]) -> None:
+    Args:
+        asked: fields of each request.
+        places: folder and number of each replica's log.
+    """
+
+    def __init__(
+        self, cluster: Cluster, asked: Mapping[str, Any], places: Mapping[Where, tuple[str, int]]
+    ) -> None:
         self._cluster = cluster
-        self._app_id = app_id
+        self._asked = asked
         self._places = places
         self._parsers = {where: Parser() for where in places}
         self._is_live = True  # whether the app may write more output
@@ -130,14 +137,14 @@ class _Blocks:
             if not self._is_live:
                 return
             # The app may be over: record its end by Slurm.
-            settled(self._cluster, seen(self._cluster, app_ids=[self._app_id]))
+            settled(self._cluster, seen(self._cluster, app_ids=[self._asked["app_id"]]))
 
     def _read(self, wait_s: float) -> list[tuple[Where, list[LogRecord]]]:
         parts = [
             [*place, self._parsers[where].offset, self._parsers[where].index_offset]
             for where, place in self._places.items()
         ]
-        answer = self._cluster.ask("read", app_id=self._app_id, parts=parts, limit=_BLOCK, seconds=wait_s)
+        answer = self._cluster.ask("read", **self._asked, parts=parts, seconds=wait_s)
         self._is_live = bool(answer["live"])
         self._is_whole = bool(answer.get("whole"))
         found = [
@@ -157,6 +164,8 @@ class SlurmLogs(RecordedLogs):
         document: Any = facts["attempt"].get("document") or {}
         self._roles: list[dict[str, Any]] = document.get("roles") or []
         self._counts = Counter(role for role, _ in names_of(facts))
+        first = [*map(self._place, self.replicas()[:1])]
+        self._asked = {"app_id": self.app_id, "limit": _BLOCK, "first": [*first[0]] if first else None}
 
     def present(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[Where, bytes]]:
         is_plain = part.stream == COMBINED and part.since is None and part.until is None
@@ -173,7 +182,7 @@ class SlurmLogs(RecordedLogs):
     def _last_lines(self, replicas: Sequence[Where], count: int) -> dict[Where, bytes | None]:
         """The last lines of each log; None for a log whose last lines are too long for one answer."""
         parts = [*map(self._place, replicas)]
-        answer = self._cluster.ask("tail", app_id=self.app_id, parts=parts, lines=count, limit=_BLOCK)
+        answer = self._cluster.ask("tail", **self._asked, parts=parts, lines=count)
         lines = (None if each is None else b64decode(each) for each in answer["parts"])
         return dict(zip(replicas, lines, strict=True))
 
@@ -209,7 +218,7 @@ class SlurmLogs(RecordedLogs):
                 return
 
     def _blocks(self, replicas: Sequence[Where]) -> _Blocks:
-        return _Blocks(self._cluster, self.app_id, {where: self._place(where) for where in replicas})
+        return _Blocks(self._cluster, self._asked, {where: self._place(where) for where in replicas})
 
     def _place(self, where: Where) -> tuple[str, int]:
         """The folder of a replica's log, and its number there."""

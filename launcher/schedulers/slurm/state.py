@@ -34,6 +34,8 @@ _PROLOG = "Error running slurm prolog"
 """The words of Slurm in the output of a job whose prolog fails, and which it then cancels."""
 _NO_OUTPUT_FILE = "0:53"
 """The exit code of a job whose node cannot open the file for its output."""
+_TERMED = 143
+"""The exit code of a program that SIGTERM has ended."""
 LEFT = "it left Slurm's queue without an outcome"
 LEFT_UNSTARTED = f"{LEFT} before it started: it was cancelled in Slurm, or the controller lost it"
 
@@ -61,9 +63,8 @@ def seen_app(facts: Facts, *, take_over: bool = False, now: float | None = None)
         record.state, record.message = _in_queue(facts)
         if why := facts.get("unanswered"):  # then the state is that of its files
             record.message = f"last known state: {why}"
-        if record.state == "running":
-            record.started_at = started.get("at")
-        else:
+        record.started_at = started.get("at")  # also of an app that Slurm has queued again
+        if record.state != "running":
             owner = f"Slurm job {facts.get('job') or ''}".rstrip()
     return SeenApp(record, recorded, owner)
 
@@ -265,7 +266,9 @@ def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int
         return "failed", f"the prolog failed{_on(ended)}: {said}", None
     if state == "CANCELLED":
         return "cancelled", "cancelled in Slurm", None
-    if state in ("TIMEOUT", "DEADLINE"):
+    if state == "DEADLINE":  # of a pending job: Slurm lets a running one go on
+        return "failed", "Slurm could not end it by its deadline", None
+    if state == "TIMEOUT":
         start, end = ended.get("start"), ended.get("end")
         took_s = end - start if start and end else 0.0
         # Limits of Slurm are whole minutes, and jobs end a bit later.
@@ -336,7 +339,9 @@ def _folded(facts: Facts, record: AppRecord) -> AppState:
     for found in facts.get("replicas") or ():
         end = recorded_exit(found, app.roles[found["role"]].replicas[found["k"]])
         if end is not None:
-            app.take(end)
+            # No conductor has told the TERM of Slurm from a failure.
+            is_stopped = record.state == "cancelled" and end["code"] == _TERMED
+            app.take({**end, "stopped": True} if is_stopped else end)
     if record.has_ended:
         at = int((record.ended_at or 0.0) * 1e9)
         app.take({**ended_event(record.state, record.message, record.exit_code), "t": at})

@@ -13,7 +13,7 @@ from tests.waiting import until
 def test_an_app_whose_job_is_requeued_runs_again_from_its_beginning_with_its_secrets(scenario, monkeypatch):
     monkeypatch.setenv("MY_TOKEN", "s3cr3t")
     runs = scenario.folder / "runs"
-    script = f"echo $LAUNCHER_RESTART ${{#TOKEN}} >>{runs}; [ $LAUNCHER_RESTART = 1 ] || exec sleep 1000"
+    script = f"echo $LAUNCHER_RESTART ${{#TOKEN}} | tee -a {runs}; [ $LAUNCHER_RESTART = 1 ] || sleep 1000"
     secret = "env: {TOKEN: {secret: env:MY_TOKEN}}"
     scenario.apply(scenario.job(script, role=secret, top="cfg: {on_preempted: requeue}"))
     until(runs.exists)
@@ -23,13 +23,30 @@ def test_an_app_whose_job_is_requeued_runs_again_from_its_beginning_with_its_sec
     assert processes.gone(replicas, timeout_s=60)
     until(lambda: [each.state for each in scenario.queue()] == ["PENDING"])
     assert scenario.state("job") is AppState.PENDING
-    assert [each["state"] for each in scenario.status("job")["replicas"]] == ["PENDING"]
+    seen = scenario.status("job")
+    assert seen["started_at"] is not None
+    assert [each["state"] for each in seen["replicas"]] == ["PENDING"]
+    logs = scenario.launcher("logs", "job")
+    assert logs.out == "0 6\n"
+    assert logs.err.startswith("job is queued: Slurm runs it again: ")
     time.sleep(2)  # within a second, Slurm takes the credential of the next run for that of the last one
     scenario.cluster.run("scontrol", "update", f"JobId={job}", "StartTime=now")
     scenario.wait("job")
     assert not (scenario.job_dir / "apps" / app_id / "secrets").exists()
     [attempt] = scenario.attempts()
     assert (attempt.state, runs.read_text()) == ("succeeded", "0 6\n1 6\n")
+
+
+def test_an_app_that_is_cancelled_before_its_second_run_keeps_the_start_of_its_first(scenario):
+    scenario.running("sleep 1000", top="cfg: {on_preempted: requeue}")
+    [job] = scenario.queue()
+    scenario.cluster.run("scontrol", "requeuehold", job.id)
+    until(lambda: [each.state for each in scenario.queue()] == ["PENDING"])
+    started_at = scenario.status("job")["started_at"]
+    scenario.cancel("job")
+    seen = scenario.status("job")
+    assert (seen["state"], seen["started_at"]) == ("CANCELLED", started_at)
+    assert seen["message"].startswith("cancelled by ")
 
 
 def test_a_job_whose_app_has_ended_is_not_queued_again(scenario):

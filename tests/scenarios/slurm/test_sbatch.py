@@ -85,8 +85,9 @@ def test_the_message_of_an_app_names_a_failed_setup_line(scenario):
 
 def test_the_message_of_an_app_whose_script_fails_has_the_last_line_of_its_output(scenario):
     scenario.run_to_end(scenario.job("true", top='cfg: {setup: ["export PATH=/nowhere"]}'), code=5)
-    why = "its batch script exited with 127: line 21: exec: python3: not found"
-    assert scenario.status("job")["message"] == why
+    why = "line 21: exec: python3: not found"
+    assert scenario.status("job")["message"] == f"its batch script exited with 127: {why}"
+    assert scenario.launcher("logs", "job").out.endswith(f"slurm_script: {why}\n")
 
 
 @pytest.mark.slow

@@ -34,6 +34,7 @@ def test_an_old_age_is_shown_in_hours_or_days():
         ("running", 20.0, None, "10s"),
         ("reserved", None, None, ""),
         ("succeeded", None, 12.0, "2.0s"),
+        ("queued", 20.0, None, ""),  # its job was queued again
     ],
 )
 def test_the_duration_of_an_app_begins_with_its_start_and_not_with_its_wait(

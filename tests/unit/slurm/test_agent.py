@@ -119,8 +119,9 @@ def test_a_requeued_job_that_waits_is_cancelled(login, slurm):
     facts = login.facts("a-1")["a-1"]
     assert (facts["vanished"], facts["started"]["job"]) == (False, job)
     assert login.do("cancel", app_id="a-1") == {"is": "pending"}
-    assert login.outcome("a-1")["state"] == "cancelled"
     assert in_queue(login, slurm) == []
+    facts = login.facts("a-1")["a-1"]
+    assert (facts["vanished"], facts["cancel"]["message"], facts["outcome"]) == (True, "cancelled", None)
 
 
 def test_a_job_that_dies_without_an_outcome_has_vanished(login, slurm):

@@ -57,6 +57,17 @@ def test_the_apps_of_an_array_are_held_until_all_are_released_and_run_once_each(
     assert runs == {each: f"{job}_{k}" for k, each in enumerate(APPS)}
 
 
+def test_jobs_write_their_output_below_a_folder_with_a_percent_sign_in_its_name(tmp_path, slurm):
+    login = Login(tmp_path / "100%j")
+    created(login, "a-1")
+    login.start("n1", "a-1")
+    login.submit("b-1", "n1")
+    found = login.do("wait", app_ids=["a-1", "b-1"], seconds=60)["apps"]
+    assert [facts["ended"] for facts in found.values()] == [None] * len(found)
+    login.wait_for("a-1", "b-1")
+    assert all("slurm.out" in login.names(each) for each in ("a-1", "b-1"))
+
+
 def test_an_app_that_another_client_has_by_now_has_no_task(login, slurm):
     for each in APPS:
         login.reserve(each, "n1")

@@ -500,7 +500,9 @@ def test_a_replica_whose_step_is_killed_before_it_has_reported_the_start_is_star
 
 
 def test_a_step_that_slurm_refuses_fails_the_app(site: Site) -> None:
-    site.program("srun", "#!/bin/sh\necho 'srun: error: Unable to create step: no nodes' >&2\nexit 1\n")
+    lines = ["error: Unable to create step: no nodes", "Check SLURM_JOB_ID environment variable."]
+    said = "\n".join(f"echo 'srun: {line}' >&2" for line in lines)
+    site.program("srun", f"#!/bin/sh\n{said}\nexit 1\n")
     site.app(role("main", "true", replicas=2))
     found = site.run()
     assert found["message"] == "main/0 could not be started: srun: error: Unable to create step: no nodes"

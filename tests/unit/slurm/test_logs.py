@@ -58,6 +58,7 @@ class Asked:
         self.login.reserve("train-1", "n1")
         path = self.login.folder("train-1") / "logs" / "a-b"
         path.mkdir(parents=True)
+        (path.parents[1] / "slurm.out").write_bytes(b"of the\njob\n")
         for k, (data, index) in enumerate(logs):
             (path / f"{k}.log").write_bytes(data)
             (path / f"{k}.index").write_text(index)
@@ -103,6 +104,18 @@ def test_the_tail_of_several_replicas_is_one_request_and_long_lines_are_read_in_
 def test_output_that_is_followed_from_its_last_lines_on_begins_with_them(tmp_path, tail, found):
     agent = Asked(tmp_path, log((1, "stdout", b"a\n"), (2, "stderr", b"b\n"), (3, "stdout", b"c\n")))
     assert b"".join(data for _, _, data in agent.chunks([("a b", 0)], tail=tail, follow=True)) == found
+
+
+@pytest.mark.parametrize("how", [{}, {"follow": True}, {"stream": "stderr"}, {"tail": 2}])
+def test_the_output_of_a_job_without_any_log_is_the_log_of_its_first_replica(tmp_path, how):
+    found = Asked(tmp_path).chunks([("a b", 0), ("a b", 1)], **how)
+    assert {(role, k) for role, k, _ in found} == {("a b", 0)}
+    assert b"".join(data for *_, data in found) == b"of the\njob\n"
+
+
+@pytest.mark.parametrize("how", [{}, {"follow": True}, {"tail": 2}])
+def test_the_output_of_a_job_with_a_log_is_in_no_log(tmp_path, how):
+    assert Asked(tmp_path, log(), log()).chunks([("a b", 0), ("a b", 1)], **how) == []
 
 
 def event(kind, t, k=0, **fields):

@@ -178,7 +178,7 @@ started; gone TIMEOUT end=3660                      | failed: timed out after 1 
 started; gone TIMEOUT end=172830                    | failed: timed out after 2 d
 started; gone TIMEOUT start=                        | failed: timed out
 started; gone TIMEOUT end=                          | failed: timed out
-started; gone DEADLINE end=90                       | failed: timed out after 30 s
+gone DEADLINE                                        | failed: Slurm could not end it by its deadline
 started; gone NODE_FAIL                              | failed: node n3 failed
 started; gone NODE_FAIL nodes=n1,n2                  | failed: one of its nodes failed: n1,n2
 started; gone NODE_FAIL nodes=n[1-3]                | failed: one of its nodes failed: n[1-3]
@@ -244,7 +244,7 @@ TIMES = f"""
 PENDING                                                 | None None 0 None
 RUNNING                                                 | None None 0 None
 started; RUNNING                                        | 3.0 None 0 None
-started; PENDING                                        | None None 0 None
+started; PENDING                                        | 3.0 None 0 None
 started                                                 | 3.0 None 0 None
 started; RUNNING; gone; outcome {OUTCOME}               | 3.0 4.0 2 0
 outcome {{"state": "skipped", "ended_at": 4.0}}         | None 4.0 0 None
@@ -373,6 +373,14 @@ def test_the_ends_that_wrappers_recorded_count_where_no_conductor_did():
     assert (first.state, first.exit_code, first.message) == ("failed", 143, "its step was killed")
     assert (first.ended_at, first.structured_error_msg) == (9.0, "{}")
     assert (second.state, second.message, second.ended_at) == ("cancelled", "killed by signal 9", 120.0)
+
+
+@pytest.mark.parametrize(("end", "state"), [({"code": 143}, "cancelled"), ({"code": 3}, "failed")])
+def test_a_replica_that_slurm_ended_for_a_cancelled_app_is_cancelled(end, state):
+    over = {"role": "a", "k": 0, "state": "ended", "signal": 0, "restarts": 0, "ended_at": 9.0, **end}
+    found = held("started; asked by ada; gone CANCELLED", "go; a/0; a/1", replicas=[over])
+    first = whole_app(found).record.replicas[0]
+    assert (first.state, first.exit_code) == (state, end["code"])
 
 
 STOPPING = {

@@ -23,7 +23,7 @@ from launcher.schedulers.slurm.site.shared import Json, recorded_exit
 PIPE_BYTES = 64 * 1024
 LAST_LINES = 20
 NODE_FAILURE = re.compile(r"srun: error: Node failure on (\S+)")
-VAGUE = re.compile(r"\s*$|srun: (error: )?(Job step aborted|[Ff]orc(ing|e) |Terminating )")  # no reason
+VAGUE = re.compile(r"\s*$|srun: (error: )?(Job step aborted|[Ff]orc(ing|e) |Terminating |Check SLURM)")
 VERDICT = re.compile(r"Node failure on | CANCELLED AT ")
 # The controller is away, or has not made the step in time: no process has begun.
 UNMADE = re.compile(

@@ -53,7 +53,7 @@ def create_array(site: Site, op: Json) -> Json:
     try:
         for options, tasks in arrays:
             numbers = "--array=" + _numbers(tasks, op.get("at_once"))
-            argv = sbatch(array_name(op["array"]), os.path.join(path, "%a"))
+            argv = sbatch(array_name(op["array"]), path, "%a")
             jobs.append(site.slurm.submit([*argv, *options, numbers, os.path.join(path, ARRAY_SCRIPT)], path))
     except OpError as error:
         if error.kind != "refused":

@@ -67,21 +67,15 @@ class _Stop:
     def note(self, site: Site, over: Set[str]) -> Json:
         """Record the end of an unstarted app; returns the rest of the answer. `over`: ended jobs."""
         if not self._job:
-            if self._state:
-                self._end_unstarted(site)
+            folder = site.open_again(self._identity) if self._state else None
+            if folder is not None:
+                with folder:
+                    folder.end_unstarted(self._state, self._message)
             return {}
         if not self._rows or over.intersection(self.jobs):
             return {"is": "ended"}
-        if [row.state for row in self._rows] == ["PENDING"]:  # it was requeued, or is suspended
-            self._end_unstarted(site)
-            return {"is": "pending"}
-        return {"is": "running"}
-
-    def _end_unstarted(self, site: Site) -> None:
-        folder = site.open_again(self._identity)
-        if folder is not None:
-            with folder:
-                folder.end_unstarted(self._state, self._message)
+        # Slurm has requeued a pending job: clients derive the end of its app, with the first run.
+        return {"is": "pending" if [row.state for row in self._rows] == ["PENDING"] else "running"}
 
 
 _Decide = Callable[[Site, Json, List[_Stop], Folder], Json]

@@ -5,8 +5,8 @@ import os
 import time
 from typing import Any, List, Optional, Sequence
 
-from launcher.schedulers.slurm.site.agent.site import Site, checked
-from launcher.schedulers.slurm.site.shared import Json
+from launcher.schedulers.slurm.site.agent.site import Folder, Site, checked
+from launcher.schedulers.slurm.site.shared import OUTPUT, Json
 
 TAIL = 1 << 20  # bytes of an index to read at once
 BLOCK = 1 << 16
@@ -15,7 +15,8 @@ BLOCK = 1 << 16
 def read(site: Site, op: Json) -> Json:
     """Blocks of the logs of replicas from the given offsets on, each ending where its index ends.
 
-    `seconds`: how long to wait for new output of a live app. `whole`: nothing is left to be read.
+    `seconds`: how long to wait for new output of a live app. `first`: see `_stem`. `whole`: nothing is left
+    to be read.
     """
     end, limit = time.monotonic() + float(op.get("seconds", 0)), int(op.get("limit", 1 << 20))
     with site.open(op["app_id"]) as folder:
@@ -23,7 +24,7 @@ def read(site: Site, op: Json) -> Json:
             live = "outcome" not in folder.names()  # first: then what is read below is all there is
             parts, room, whole = [], limit, not live
             for part in op["parts"]:
-                log, index = _block(folder.path, part, room)
+                log, index = _block(folder, part, op.get("first"), room)
                 parts.append([log, index])
                 size = len(log) * 3 // 4
                 whole = whole and size < room and len(index) < TAIL // 2
@@ -33,11 +34,24 @@ def read(site: Site, op: Json) -> Json:
             time.sleep(0.1)
 
 
-def _block(path: str, part: Sequence[Any], limit: int) -> List[str]:
+def _stem(folder: Folder, part: Sequence[Any], first: Any) -> str:
+    """The path of a replica's log without its suffix; "" for the output of the job, which takes its place.
+
+    An app may end before any replica has a log: what its job wrote is then the log of the `first` replica,
+    [folder of its role, number].
+    """
+    logs = os.path.join(folder.path, "logs")
+    stem = os.path.join(logs, checked(part[0]), str(int(part[1])))
+    if list(part[:2]) != first or "outcome" not in folder.names():
+        return stem
+    return stem if any(name.endswith(".log") for _, _, names in os.walk(logs) for name in names) else ""
+
+
+def _block(folder: Folder, part: Sequence[Any], first: Any, limit: int) -> List[str]:
     """Base64 of a log from an offset on, and whole lines of its index from another one on."""
-    base = os.path.join(path, "logs", checked(part[0]), str(int(part[1])))
-    log = _bytes(base + ".log", int(part[2]), max(0, limit))
-    raw = _bytes(base + ".index", int(part[3]), TAIL)
+    stem = _stem(folder, part, first)
+    log = _bytes(_log(folder, stem), int(part[2]), max(0, limit))
+    raw = _bytes(stem + ".index", int(part[3]), TAIL) if stem else _index_of_job(folder, int(part[3]))
     index = raw[: raw.rfind(b"\n") + 1]
     if len(raw) == TAIL and index:  # the index may go on: leave data that its lines do not cover yet
         last = int(index.splitlines()[-1].split()[0])
@@ -45,11 +59,24 @@ def _block(path: str, part: Sequence[Any], limit: int) -> List[str]:
     return [base64.b64encode(log).decode(), index.decode("utf-8", "replace")]
 
 
+def _log(folder: Folder, stem: str) -> str:
+    return stem + ".log" if stem else os.path.join(folder.path, OUTPUT)
+
+
+def _index_of_job(folder: Folder, offset: int) -> bytes:
+    """The index of the output of a job, from an offset on: all of it was written at the time of the last."""
+    try:
+        written_at = os.stat(os.path.join(folder.path, OUTPUT)).st_mtime_ns
+    except FileNotFoundError:
+        return b""
+    return f"0 {written_at} stderr\n".encode()[offset:]
+
+
 def tail(site: Site, op: Json) -> Json:
     """Base64 of the last lines of logs; null for a log whose last lines are longer than `limit` bytes."""
     count, limit = int(op["lines"]), int(op["limit"])
     with site.open(op["app_id"]) as folder:
-        logs = [os.path.join(folder.path, "logs", checked(role), f"{int(k)}.log") for role, k in op["parts"]]
+        logs = [_log(folder, _stem(folder, part, op.get("first"))) for part in op["parts"]]
         parts = [_last_lines(path, count, limit) for path in logs]
         return {"parts": [None if part is None else base64.b64encode(part).decode() for part in parts]}
 

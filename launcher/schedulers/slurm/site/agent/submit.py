@@ -222,9 +222,10 @@ def _submit(site: Site, folder: Folder, op: Json, waits: Dict[str, str], again: 
     return winner
 
 
-def sbatch(name: str, folder: str) -> List[str]:
-    """The command for a held job, whose output is a file in a folder."""
-    own = ["--job-name=" + name, "--output=" + os.path.join(folder, OUTPUT), "--open-mode=append"]
+def sbatch(name: str, folder: str, task: str = "") -> List[str]:
+    """The command for a held job, whose output is a file in a folder, or in that of each `task`, as `%a`."""
+    output = os.path.join(folder.replace("%", "%%"), task, OUTPUT)
+    own = ["--job-name=" + name, "--output=" + output, "--open-mode=append"]
     return ["sbatch", "--hold", "--parsable", *own]
 
 
