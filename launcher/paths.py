@@ -199,12 +199,25 @@ def of_state_folder(error: OSError) -> StateError | None:
 
 
 def remedy(error: OSError, otherwise: str = ELSEWHERE) -> str:
-    """Return the hint for a system error: about the limit of open files where that is the cause."""
-    if error.errno == errno.EMFILE:
-        return "this process may open no more files: raise its limit with `ulimit -n 4096`"
-    if error.errno == errno.ENFILE:
-        return "this machine may open no more files: raise fs.file-max, or end programs that hold many open"
-    return otherwise
+    """Return the hint for a system error: how to raise a limit that is its cause, else `otherwise`."""
+    return _REMEDIES.get(error.errno or 0, otherwise)
+
+
+def remedy_in(text: str) -> str | None:
+    """Return the hint for the output of a command that names a system error; None without one."""
+    return next((hint for number, hint in _REMEDIES.items() if os.strerror(number) in text), None)
+
+
+_FREE_SPACE = "free some space: `df -h` shows where; `launcher gc --dry-run` shows what launcher can remove"
+_REMEDIES = {
+    errno.EMFILE: "this process may open no more files: raise its limit with `ulimit -n 4096`",
+    errno.ENFILE: (
+        "this machine may open no more files: raise fs.file-max, or end programs that hold many open"
+    ),
+    errno.ENOMEM: "the memory that this process may use is full: end other programs, or raise its limit",
+    errno.ENOSPC: _FREE_SPACE,
+    errno.EDQUOT: _FREE_SPACE,
+}
 
 
 def out_of_files() -> OSError | None:
