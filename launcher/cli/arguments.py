@@ -263,13 +263,13 @@ def add_project(parser: Arguments) -> None:
 
 def add_app(parser: Arguments, metavar: str = "APP") -> None:
     """Declare the app of a command, and its --target."""
-    parser.add_argument("app", metavar=metavar, help="job name, JOB@ATTEMPT, app id or handle")
+    parser.add_argument("app", metavar=metavar, help="[PROJECT/]JOB, JOB@ATTEMPT, app id or handle")
     add_target(parser)
 
 
 def add_apps(parser: Arguments) -> None:
     """Declare the apps of a command, and their --target."""
-    help = "job name, JOB@ATTEMPT, app id, handle or pattern"
+    help = "[PROJECT/]JOB, JOB@ATTEMPT, app id, handle or pattern"
     parser.add_argument("apps", metavar="APP", nargs="+", help=help)
     add_target(parser)
 
