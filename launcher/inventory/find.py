@@ -301,7 +301,7 @@ def _by_name(given: AppName) -> Search[tuple[list[AppRecord], bool]]:
     if jobs and not apps:
         raise AppNotFoundError(
             f"project `{projects[0]}`, the one of this directory, has no job `{given.name}`",
-            hint=f"give PROJECT/JOB, or the handle of a job of another project: {_listed(list(jobs.values()))}",
+            hint=f"give the handle or PROJECT/JOB of a job elsewhere: {_listed(list(jobs.values()))}",
         )
     _check_one(given.name, apps)
     if not apps and given.number is None and held:
