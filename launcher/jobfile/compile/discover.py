@@ -199,9 +199,7 @@ def _too_large(typed: str) -> Diagnostic:
     from launcher.jobfile.diagnostic import of_whole_file
 
     message = f"the directory holds more than {MOST_OUTSIDE:,} files and folders, and is in no project"
-    hint = (
-        f"name the folder of the job files; below a {PROJECT_FILE} or in a git repository, all is searched"
-    )
+    hint = f"name the folder of the job files; below a {PROJECT_FILE} or in a git repository, all is searched"
     return of_whole_file(typed, "too-large", message, hint)
 
 
