@@ -183,7 +183,15 @@ class Arguments(ArgumentGroup):
 
     def _wrong(self, argument: Argument, problem: str) -> UsageError:
         name = "/".join(argument.names) if argument.is_option else argument.metavar
-        return UsageError(f"{name}: {problem}", hint=f"see `{self.command} --help`")
+        hint = self._elsewhere(argument.names) or f"see `{self.command} --help`"
+        return UsageError(f"{name}: {problem}", hint=hint)
+
+    def _elsewhere(self, names: Sequence[str]) -> str:
+        """Return the advice for an option of one of these names of other tools; "" for none."""
+        from launcher.cli.main import option_elsewhere
+
+        command = self.command.rpartition(" ")[2]
+        return next(filter(None, (option_elsewhere(command, name) for name in names)), "")
 
     def _unknown(self, word: str, options: dict[str, Argument]) -> UsageError:
         """Return the error with the nearest option; for one letter, the only option that begins with it."""
@@ -191,6 +199,8 @@ class Arguments(ArgumentGroup):
         if not word.startswith("-"):
             return UsageError(f"unexpected argument `{word}`", hint=see)
         name = word.partition("=")[0]
+        if advice := self._elsewhere((name,)):
+            return UsageError(f"{name} is not an option of {self.command}", hint=advice)
         if len(name) == len("-o"):
             begun = [option for option in options if option.startswith(f"-{name}")]
             meant = " or ".join(f"`{option}`" for option in begun)
