@@ -220,6 +220,7 @@ class Diagnostic:
         hint: more help, printed below the frame.
         source_line: the text of the span's first line.
         related: other places that explain the problem.
+        meant: the key that an unknown one probably means; "" for none. Not part of the JSON.
     """
 
     file: str
@@ -231,6 +232,7 @@ class Diagnostic:
     hint: str = ""
     source_line: str = ""
     related: tuple[Related, ...] = ()
+    meant: str = ""
 
     @property
     def place(self) -> str:

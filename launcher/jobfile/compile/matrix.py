@@ -16,7 +16,7 @@ from typing import Any
 from launcher.dataclass import dataclass, field, replace
 from launcher.hashes import sha256
 from launcher.jobfile.compile.variables import Value, show_text
-from launcher.jobfile.messages.collector import At, Collector, got, nearest, show, suggest
+from launcher.jobfile.messages.collector import At, Collector, got, nearest, show
 from launcher.jobfile.messages.remedies import axis_remedy
 from launcher.jobfile.model.types import VAR_NAME
 from launcher.jobfile.text.document import Path
@@ -259,9 +259,10 @@ class Matrix:
         for key in given:
             if key != "range" and not key.startswith("x-"):
                 message = f"`{key}` is not a field of axis `{path[-1]}`"
-                label = suggest(key, ["range"]) or axis_remedy(given, self.problems)
-                label = label or f"write a list of values, or {example}"
-                self.problems.add((*path, key), "unknown-field", message, at="key", label=label)
+                meant = nearest(key, ["range"])
+                label = axis_remedy(given, self.problems) or f"write a list of values, or {example}"
+                label = "" if meant else label
+                self.problems.add((*path, key), "unknown-field", message, at="key", label=label, meant=meant)
         if "range" not in given:
             if not self.problems.has_errors:
                 self._wrong(path, f"axis `{path[-1]}` has no values", f"write a list, or {example}")
