@@ -101,11 +101,12 @@ class Arguments(ArgumentGroup):
 
     Attributes:
         command: the command as typed, with `launcher`.
+        elsewhere: returns the advice for an option of another tool; "" for none.
     """
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: str, elsewhere: Callable[[str], str] = lambda name: "") -> None:
         super().__init__([], "")
-        self.command = command
+        self.command, self.elsewhere = command, elsewhere
         self.option("-h, --help", "show this help")
 
     def add_argument_group(self, title: str) -> ArgumentGroup:
@@ -183,15 +184,8 @@ class Arguments(ArgumentGroup):
 
     def _wrong(self, argument: Argument, problem: str) -> UsageError:
         name = "/".join(argument.names) if argument.is_option else argument.metavar
-        hint = self._elsewhere(argument.names) or f"see `{self.command} --help`"
-        return UsageError(f"{name}: {problem}", hint=hint)
-
-    def _elsewhere(self, names: Sequence[str]) -> str:
-        """Return the advice for an option of one of these names of other tools; "" for none."""
-        from launcher.cli.main import option_elsewhere
-
-        command = self.command.rpartition(" ")[2]
-        return next(filter(None, (option_elsewhere(command, name) for name in names)), "")
+        advice = next(filter(None, map(self.elsewhere, argument.names)), "")
+        return UsageError(f"{name}: {problem}", hint=advice or f"see `{self.command} --help`")
 
     def _unknown(self, word: str, options: dict[str, Argument]) -> UsageError:
         """Return the error with the nearest option; for one letter, the only option that begins with it."""
@@ -199,7 +193,7 @@ class Arguments(ArgumentGroup):
         if not word.startswith("-"):
             return UsageError(f"unexpected argument `{word}`", hint=see)
         name = word.partition("=")[0]
-        if advice := self._elsewhere((name,)):
+        if advice := self.elsewhere(name):
             return UsageError(f"{name} is not an option of {self.command}", hint=advice)
         if len(name) == len("-o"):
             begun = [option for option in options if option.startswith(f"-{name}")]

@@ -244,7 +244,7 @@ def dispatch(argv: Sequence[str], console: Console) -> int:
     module = command(name)
     from launcher.cli.arguments import Arguments, HelpRequested
 
-    arguments = Arguments(f"launcher {name}")
+    arguments = Arguments(f"launcher {name}", lambda option: option_elsewhere(name, option))
     module.add_arguments(arguments)
     rest = None
     if hasattr(module, "divide"):
