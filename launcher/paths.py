@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 
 from launcher.errors import StateError
 
@@ -127,7 +128,7 @@ def ensure_private(root: str, folder: str, variable: str) -> str:
     try:
         root.encode()
     except UnicodeEncodeError:  # records hold paths of it
-        hint = f"set {variable} to another folder"
+        hint = of_encoding(f"set {variable} to another folder")
         raise _unsafe(root, "its path is no UTF-8 text", hint) from None
     try:
         if _own(root, root, variable) & 0o022:
@@ -218,6 +219,14 @@ _REMEDIES = {
     errno.ENOSPC: _FREE_SPACE,
     errno.EDQUOT: _FREE_SPACE,
 }
+
+
+def of_encoding(otherwise: str) -> str:
+    """Return the hint for a path that is no UTF-8 text: about the locale where that is the cause."""
+    encoding = sys.getfilesystemencoding()
+    if encoding == "utf-8":
+        return otherwise
+    return f"set PYTHONUTF8=1: in this locale, Python takes names of files for {encoding}"
 
 
 def out_of_files() -> OSError | None:

@@ -207,7 +207,7 @@ def find_parts(texts: Sequence[str], target: str = "", *, is_whole: bool = False
 def _first(readings: Sequence[AppName]) -> Search[SelectedApps]:
     """Return the apps of the first reading that there are any of.
 
-    Raises AppNotFoundError about the reading that names a known project, else about the job.
+    Raises AppNotFoundError about the reading that names a known project, else about the likeliest one.
     """
     missing: list[AppNotFoundError] = []
     for given in readings:
@@ -216,8 +216,7 @@ def _first(readings: Sequence[AppName]) -> Search[SelectedApps]:
         except AppNotFoundError as error:
             missing.append(error)
     known = [bool(each.project and recorded.newest(1, project=each.project)) for each in readings]
-    of_job = [not each.project for each in readings]
-    raise missing[known.index(True) if any(known) else of_job.index(True) if any(of_job) else 0]
+    raise missing[known.index(True) if any(known) else 0]
 
 
 def _found(given: AppName) -> Search[SelectedApps]:

@@ -249,3 +249,5 @@ def test_an_unknown_job_of_a_known_project_gets_the_nearest_of_that_project(reco
         assert caught.value.hint == "did you mean `vision/train`?"
     with pytest.raises(LauncherError, match="no job or app is named `visoin`"):
         find("visoin/train")
+    with pytest.raises(LauncherError, match="project `visoin` has no job `train`"):
+        find_app("visoin/train")
