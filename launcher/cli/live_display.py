@@ -81,13 +81,11 @@ class LiveDisplay:
 
     def _suspend(self, *_: object) -> None:
         """Suspend this process, as Ctrl-Z asks. The shell has the cursor meanwhile, which the table hides."""
-        is_open = self._progress is not None
-        if is_open:
-            os.write(sys.stderr.fileno(), _SHOW_CURSOR)
+        os.write(sys.stderr.fileno(), _SHOW_CURSOR)  # also while a table is being opened
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)  # returns when the process is continued
         signal.signal(signal.SIGTSTP, self._suspend)
-        if is_open:
+        if self._progress is not None:
             os.write(sys.stderr.fileno(), _HIDE_CURSOR)
 
     def close(self) -> None:
