@@ -6,9 +6,9 @@ import os
 import re
 import signal
 import sys
-import threading
 from _thread import RLock
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from launcher.cli.console import Console
@@ -68,10 +68,10 @@ class LiveDisplay:
         self._catches = False
 
     def __enter__(self) -> LiveDisplay:
-        is_main = threading.current_thread() is threading.main_thread()  # others set no handlers
-        if is_main and self._console.err_is_screen and signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL:
-            signal.signal(signal.SIGTSTP, self._suspend)
-            self._catches = True
+        if self._console.err_is_screen and signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL:
+            with suppress(ValueError):  # a program runs this command line in another thread
+                signal.signal(signal.SIGTSTP, self._suspend)
+                self._catches = True
         return self
 
     def __exit__(self, *_: object) -> None:
