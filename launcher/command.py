@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from errno import EACCES, EAGAIN, ENOEXEC
 
 from launcher.errors import CommandError
+from launcher.paths import remedy, remedy_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def run(
             _kill(process)
             raise
     if process.returncode not in ok:
-        raise CommandError(_report(argv, _ending(process.returncode), out, err))
+        raise CommandError(_report(argv, _ending(process.returncode), out, err), hint=remedy_in(err))
     return out
 
 
@@ -104,6 +106,13 @@ def _start(argv: Sequence[str], cwd: str | None, env: Mapping[str, str | None] |
         raise _unstartable(argv, cwd, error) from error
 
 
+_HINTS = {
+    EAGAIN: "this user may start no more processes: end some, or raise the limit (`ulimit -u`)",
+    EACCES: "the file, or the file system that holds it, does not allow to execute it",
+    ENOEXEC: "the file is no program for this machine",
+}
+
+
 def _unstartable(argv: Sequence[str], cwd: str | None, error: OSError) -> CommandError:
     import shutil
 
@@ -114,7 +123,8 @@ def _unstartable(argv: Sequence[str], cwd: str | None, error: OSError) -> Comman
     if os.sep not in argv[0] and shutil.which(argv[0]) is None:
         hint = f"install `{argv[0]}`, or put its folder on PATH"
         return CommandError(f"cannot run {_quoted(argv)}: no command `{argv[0]}`", hint=hint)
-    return CommandError(f"cannot run {_quoted(argv)}: {why}")
+    hint = _HINTS.get(error.errno or 0) or remedy(error, "")
+    return CommandError(f"cannot run {_quoted(argv)}: {why}", hint=hint or None)
 
 
 def _kill(process: Popen[str]) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 
 from launcher.errors import StateError
 
@@ -127,7 +128,7 @@ def ensure_private(root: str, folder: str, variable: str) -> str:
     try:
         root.encode()
     except UnicodeEncodeError:  # records hold paths of it
-        hint = f"set {variable} to another folder"
+        hint = of_encoding(f"set {variable} to another folder")
         raise _unsafe(root, "its path is no UTF-8 text", hint) from None
     try:
         if _own(root, root, variable) & 0o022:
@@ -199,12 +200,33 @@ def of_state_folder(error: OSError) -> StateError | None:
 
 
 def remedy(error: OSError, otherwise: str = ELSEWHERE) -> str:
-    """Return the hint for a system error: about the limit of open files where that is the cause."""
-    if error.errno == errno.EMFILE:
-        return "this process may open no more files: raise its limit with `ulimit -n 4096`"
-    if error.errno == errno.ENFILE:
-        return "this machine may open no more files: raise fs.file-max, or end programs that hold many open"
-    return otherwise
+    """Return the hint for a system error: how to raise a limit that is its cause, else `otherwise`."""
+    return _REMEDIES.get(error.errno or 0, otherwise)
+
+
+def remedy_in(text: str) -> str | None:
+    """Return the hint for the output of a command that names a system error; None without one."""
+    return next((hint for number, hint in _REMEDIES.items() if os.strerror(number) in text), None)
+
+
+_FREE_SPACE = "free some space: `df -h` shows where; `launcher gc --dry-run` shows what launcher can remove"
+_REMEDIES = {
+    errno.EMFILE: "this process may open no more files: raise its limit with `ulimit -n 4096`",
+    errno.ENFILE: (
+        "this machine may open no more files: raise fs.file-max, or end programs that hold many open"
+    ),
+    errno.ENOMEM: "the memory that this process may use is full: end other programs, or raise its limit",
+    errno.ENOSPC: _FREE_SPACE,
+    errno.EDQUOT: _FREE_SPACE,
+}
+
+
+def of_encoding(otherwise: str) -> str:
+    """Return the hint for a path that is no UTF-8 text: about the locale where that is the cause."""
+    encoding = sys.getfilesystemencoding()
+    if encoding == "utf-8":
+        return otherwise
+    return f"set PYTHONUTF8=1: in this locale, Python takes names of files for {encoding}"
 
 
 def out_of_files() -> OSError | None:

@@ -81,10 +81,7 @@ def check_capacity(lacks: Mapping[JobKey, Reason]) -> None:
             "change the request" if is_refused else "ask for fewer, or apply it on a machine that has them"
         )
         raise BlockedError(
-            "\n".join(
-                f"{key.job}{':' if lack.path or lack.code == 'refused' else ''} {lack}"
-                for key, lack in lacks.items()
-            ),
+            "\n".join(f"{key.job}: {lack}" for key, lack in lacks.items()),
             hint=f"{remedy}; nothing was submitted",
         )
 

@@ -101,11 +101,12 @@ class Arguments(ArgumentGroup):
 
     Attributes:
         command: the command as typed, with `launcher`.
+        elsewhere: returns the advice for an option of another tool; "" for none.
     """
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: str, elsewhere: Callable[[str], str] = lambda name: "") -> None:
         super().__init__([], "")
-        self.command = command
+        self.command, self.elsewhere = command, elsewhere
         self.option("-h, --help", "show this help")
 
     def add_argument_group(self, title: str) -> ArgumentGroup:
@@ -183,7 +184,8 @@ class Arguments(ArgumentGroup):
 
     def _wrong(self, argument: Argument, problem: str) -> UsageError:
         name = "/".join(argument.names) if argument.is_option else argument.metavar
-        return UsageError(f"{name}: {problem}", hint=f"see `{self.command} --help`")
+        advice = next(filter(None, map(self.elsewhere, argument.names)), "")
+        return UsageError(f"{name}: {problem}", hint=advice or f"see `{self.command} --help`")
 
     def _unknown(self, word: str, options: dict[str, Argument]) -> UsageError:
         """Return the error with the nearest option; for one letter, the only option that begins with it."""
@@ -191,6 +193,8 @@ class Arguments(ArgumentGroup):
         if not word.startswith("-"):
             return UsageError(f"unexpected argument `{word}`", hint=see)
         name = word.partition("=")[0]
+        if advice := self.elsewhere(name):
+            return UsageError(f"{name} is not an option of {self.command}", hint=advice)
         if len(name) == len("-o"):
             begun = [option for option in options if option.startswith(f"-{name}")]
             meant = " or ".join(f"`{option}`" for option in begun)
@@ -263,13 +267,13 @@ def add_project(parser: Arguments) -> None:
 
 def add_app(parser: Arguments, metavar: str = "APP") -> None:
     """Declare the app of a command, and its --target."""
-    parser.add_argument("app", metavar=metavar, help="job name, JOB@ATTEMPT, app id or handle")
+    parser.add_argument("app", metavar=metavar, help="[PROJECT/]JOB, JOB@ATTEMPT, app id or handle")
     add_target(parser)
 
 
 def add_apps(parser: Arguments) -> None:
     """Declare the apps of a command, and their --target."""
-    help = "job name, JOB@ATTEMPT, app id, handle or pattern"
+    help = "[PROJECT/]JOB, JOB@ATTEMPT, app id, handle or pattern"
     parser.add_argument("apps", metavar="APP", nargs="+", help=help)
     add_target(parser)
 

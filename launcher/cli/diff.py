@@ -25,7 +25,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("old", metavar="JOB@ATTEMPT", help="job name, JOB@ATTEMPT, app id or handle")
+    parser.add_argument("old", metavar="JOB@ATTEMPT", help="[PROJECT/]JOB, JOB@ATTEMPT, app id or handle")
     parser.add_argument("new", metavar="JOB@ATTEMPT|FILE", help="another attempt, or a job file")
     jobs.add_variables(parser)
     parser.option("--json", "print one JSON object")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import sys
 from _thread import RLock
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from launcher.cli.console import Console
@@ -46,6 +50,9 @@ def image_progress(kind: str, facts: Mapping[str, Any]) -> str:
     return f"{kind} {facts['image']}{much}{'  ' if facts.get('line') else ''}{facts.get('line', '')}"
 
 
+_SHOW_CURSOR, _HIDE_CURSOR = b"\x1b[?25h", b"\x1b[?25l"
+
+
 class LiveDisplay:
     """A table that opens with its first row, and messages above it. A context manager; threads may share it.
 
@@ -58,12 +65,28 @@ class LiveDisplay:
         self._note = note or console.note
         self._lock = RLock()
         self._progress: Progress | None = None
+        self._catches = False
 
     def __enter__(self) -> LiveDisplay:
+        if self._console.err_is_screen and signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL:
+            with suppress(ValueError):  # a program runs this command line in another thread
+                signal.signal(signal.SIGTSTP, self._suspend)
+                self._catches = True
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._catches:
+            signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         self.close()
+
+    def _suspend(self, *_: object) -> None:
+        """Suspend this process, as Ctrl-Z asks. The shell has the cursor meanwhile, which the table hides."""
+        os.write(sys.stderr.fileno(), _SHOW_CURSOR)  # also while a table is being opened
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)  # returns when the process is continued
+        signal.signal(signal.SIGTSTP, self._suspend)
+        if self._progress is not None:
+            os.write(sys.stderr.fileno(), _HIDE_CURSOR)
 
     def close(self) -> None:
         with self._lock:

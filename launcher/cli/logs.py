@@ -40,7 +40,7 @@ STREAMS = ("combined", "stdout", "stderr")
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("app", metavar="APP", help="job name, JOB@ATTEMPT, app id or handle")
+    parser.add_argument("app", metavar="APP", help="[PROJECT/]JOB, JOB@ATTEMPT, app id or handle")
     add_target(parser, "--target")
     parser.option("-f, --follow", "keep printing until the app has ended")
     parser.option("-t, --tail N", "only the last N lines of each replica", type=count)

@@ -97,8 +97,33 @@ _ELSEWHERE = {
     "launcher logs APP --follow": ("tail", "attach"),
     "launcher validate": ("check", "lint"),
     "launcher components": ("builtins",),
+    "launcher output JOB": ("tracker", "artifacts"),
 }
 """Command line → the words by which other tools call it."""
+
+_OPTIONS_ELSEWHERE = {
+    "launcher --log_level --loglevel --debug": "leave it out: messages go to stderr, all of them",
+    "run --wait --log --follow -f": (
+        "leave it out: `launcher run` waits and shows the output; --detach does neither"
+    ),
+    "run --tee_logs": "leave it out: the output is kept as well, and `launcher logs` shows it",
+    "run --scheduler_args": "use --cfg, once for each option: --cfg KEY=VALUE",
+    "run --buck-target": "use --workspace",
+    "logs -t --tail": "to follow the output, use --follow; --tail N shows the last N lines",
+    "status --roles": "leave it out: all roles are shown; `launcher logs APP/ROLE` shows the output of one",
+    "components --print": "use --source",
+    "list --running": "use --state running",
+    "apply --dryrun --dry-run": "`launcher plan` shows what apply would do",
+    "plan --dryrun --dry-run": "leave it out: a plan changes nothing",
+    "apply --follow -f": "use --wait --logs, which shows the output of the jobs",
+}
+"""Command and the options by which other tools call something → advice."""
+
+
+def option_elsewhere(command: str, name: str) -> str:
+    """The advice for an option of other tools that this command lacks, or takes otherwise; "" for none."""
+    known = ((advice, *words.split()) for words, advice in _OPTIONS_ELSEWHERE.items())
+    return next((advice for advice, own, *names in known if own == command and name in names), "")
 
 
 def names() -> list[str]:
@@ -219,7 +244,7 @@ def dispatch(argv: Sequence[str], console: Console) -> int:
     module = command(name)
     from launcher.cli.arguments import Arguments, HelpRequested
 
-    arguments = Arguments(f"launcher {name}")
+    arguments = Arguments(f"launcher {name}", lambda option: option_elsewhere(name, option))
     module.add_arguments(arguments)
     rest = None
     if hasattr(module, "divide"):
@@ -276,7 +301,8 @@ def unknown_command(name: str) -> UsageError:
     from launcher.text import did_you_mean
 
     if name.startswith("-"):
-        return UsageError(f"{name} is not an option of launcher", hint="see `launcher --help`")
+        hint = option_elsewhere("launcher", name) or "options follow the command; see `launcher --help`"
+        return UsageError(f"{name} is not an option of launcher", hint=hint)
     meant = next((line for line, words in _ELSEWHERE.items() if name in words), "")
     near = f"did you mean `{meant}`?" if meant else did_you_mean(name, names())
     return UsageError(f"`{name}` is not a command of launcher", hint=near or "see `launcher --help`")

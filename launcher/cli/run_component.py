@@ -9,7 +9,9 @@ from typing import Any
 
 from launcher.cli.console import Console
 from launcher.cli.jobs import OF_FILES
+from launcher.cli.main import option_elsewhere
 from launcher.components.call import (
+    ArgumentProblem,
     ComponentArgs,
     ComponentArgumentException,
     assign,
@@ -100,15 +102,16 @@ def called(
     try:
         arguments = component_args_from_str(component.fn, words, defaults, values)
     except ComponentArgumentException as error:
-        # Options of `run` must come before the component.
-        problems = [
-            problem._replace(hint=f"options of `run` go before the component: run --{problem.name} …")
-            if problem.code == "unknown-field" and problem.name in _OF_RUN
-            else problem
-            for problem in error.problems
-        ]
+        problems = [problem._replace(hint=_hint(problem)) for problem in error.problems]
         raise ComponentArgumentException(component.name, problems) from None
     return component, arguments
+
+
+def _hint(problem: ArgumentProblem) -> str | None:
+    """Return the hint for a problem, which may be an option of `run` behind the component."""
+    if problem.code == "unknown-field" and problem.name.replace("-", "_") in _OF_RUN:
+        return f"options of `run` go before the component: run --{problem.name} …"
+    return option_elsewhere("run", f"--{problem.name}") or problem.hint
 
 
 @dataclass(frozen=True, slots=True)

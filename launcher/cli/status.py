@@ -22,7 +22,8 @@ Show an app: its state, and its replicas with their exit codes and restarts.
 Without APP, show every running app.
 
 APP is a job name (its latest attempt), JOB@ATTEMPT, an app id (train-3-k3fwx)
-or a handle (local_cwd://vision/train-3-k3fwx). The name of a matrix selects
+or a handle (local_cwd://vision/train-3-k3fwx). A job of another project is
+PROJECT/JOB, of a target of it PROJECT.TARGET/JOB. The name of a matrix selects
 all of its jobs; a quoted pattern selects the jobs and app ids that it matches.
 Several apps are shown in a table, where the many of one job file that are in
 the same state share a line.

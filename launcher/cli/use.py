@@ -12,7 +12,7 @@ from launcher.cli.render import values
 from launcher.cli.render.values import Cell, room, shortened, table, text_of, without_columns
 from launcher.errors import LauncherError, UsageError
 from launcher.inventory import recorded
-from launcher.inventory.find import AppName, find_each
+from launcher.inventory.find import find_each
 from launcher.inventory.listing import present
 from launcher.inventory.use import Amount, JobUse, uses
 from launcher.plan.diff import field, show_at
@@ -86,7 +86,7 @@ def _keys(args: Any) -> list[JobKey]:
     """The jobs that were named."""
     found: list[JobKey] = []
     for text in args.jobs:
-        if AppName(text).number is not None:
+        if "@" in text:
             raise UsageError(f"`{text}`: all attempts of a job count together; name it without its attempt")
     for text, named in zip(args.jobs, find_each(args.jobs, args.target), strict=True):
         found += [JobKey(*app.key) for app in named.apps if app.job]

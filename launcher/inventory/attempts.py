@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from launcher.errors import LauncherError, UsageError
 from launcher.inventory import recorded
-from launcher.inventory.find import AppName, Selected, find_parts
+from launcher.inventory.find import Selected, find_parts
 from launcher.inventory.listing import current, newest
 from launcher.inventory.recorded import scheduler_of
 from launcher.schedulers.registry import open_reader, open_store
@@ -68,16 +68,16 @@ def select(
             found = store.since(since, project=project, target=target or None, numbers=numbers)
         return [Candidate(at, app_id, bool(kept)) for at, app_id, kept in found]
     selected: dict[str, Candidate] = {}
-    for word, named in zip(words, find_parts(words, target), strict=True):
+    for named in find_parts(words, target):
         for part in named.selected:
             if project in (None, part.app.project):
-                selected |= {each.app_id: each for each in _of_word(AppName(word), part, numbers, since)}
+                selected |= {each.app_id: each for each in _of_part(part, numbers, since)}
     return sorted(selected.values(), key=lambda each: each.created_at, reverse=True)
 
 
-def _of_word(name: AppName, part: Selected, numbers: Ranges, since: float | None) -> list[Candidate]:
+def _of_part(part: Selected, numbers: Ranges, since: float | None) -> list[Candidate]:
     app = part.app
-    if app.job and not (name.number is not None or name.scheduler or name.name == app.app_id):
+    if app.job and not part.is_attempt:
         return attempts_of_job(part, numbers, since)
     if numbers:
         raise UsageError(f"--attempt goes with the name of a job, and `{app.app_id}` is one attempt")

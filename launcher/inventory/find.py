@@ -1,6 +1,7 @@
 """Find apps by the names that users type: a job name, `JOB@ATTEMPT`, an app id or a handle.
 
-`/ROLE/REPLICA` may follow. A pattern or the name of a matrix selects several: `launcher.inventory.lookup`.
+`PROJECT/` or `PROJECT.TARGET/` may stand before the name of a job, and `/ROLE/REPLICA` may follow. A pattern
+or the name of a matrix selects several: `launcher.inventory.lookup`.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from launcher.text import nearest, plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from launcher.inventory.lookup import Search
     from launcher.specs.attempt import Attempt
+    from launcher.state.reader import Reader
     from launcher.state.records import AppRecord
 
 
-SYNTAX = "use a job name, JOB@ATTEMPT, an app id or a handle (SCHEDULER://SESSION/APP_ID)"
+SYNTAX = "use [PROJECT/]JOB[@ATTEMPT], an app id or a handle (SCHEDULER://SESSION/APP_ID)"
 _WILD = "*?["  # characters of patterns, which job names and app ids never contain
 _LONGEST = 1000  # characters: no app has a longer name, and SQLite takes no longer pattern
 
@@ -33,12 +35,16 @@ class Selected:
 
     Attributes:
         role, replicas: the selected ones; "" and () for all.
+        is_attempt: whether the name means this attempt, and not the latest one of a job.
     """
 
-    __slots__ = ("app", "replicas", "role")
+    __slots__ = ("app", "is_attempt", "replicas", "role")
 
-    def __init__(self, app: AppRecord, role: str = "", replicas: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, app: AppRecord, role: str = "", replicas: tuple[int, ...] = (), *, is_attempt: bool = False
+    ) -> None:
         self.app = app
+        self.is_attempt = is_attempt
         self.role = role
         self.replicas = replicas
 
@@ -62,23 +68,25 @@ class SelectedApps:
 
 
 class AppName:
-    """The parts of an app's name as typed.
+    """The parts of an app's name as typed, without the project of a job.
 
     Attributes:
-        target: the target of the job; "" for any.
+        project, target: those of the job; "" for any.
         is_pattern: whether the name is a pattern.
     """
 
-    __slots__ = ("is_pattern", "name", "number", "replicas", "role", "scheduler", "session", "target")
+    __slots__ = (
+        *("is_pattern", "name", "number", "project", "replicas", "role", "scheduler", "session", "target"),
+    )
 
-    def __init__(self, text: str, target: str = "") -> None:
+    def __init__(self, text: str, target: str = "", project: str = "") -> None:
         """Raises UsageError."""
         if len(text) > _LONGEST:
             raise UsageError(f"`{text[:20]}…` is too long for the name of an app", hint=SYNTAX)
         if any("\ud800" <= char <= "\udfff" for char in text + target):  # bytes that are not UTF-8
             raise malformed(text)
         self.scheduler = self.session = ""
-        self.target = target
+        self.target, self.project = target, project
         rest = text
         if "://" in text:
             self.scheduler, _, rest = text.partition("://")
@@ -98,6 +106,34 @@ class AppName:
         self.replicas = _replicas(parts[1], text) if len(parts) == 2 else ()
 
 
+def _readings(text: str, target: str, *, is_whole: bool) -> list[AppName]:
+    """Return what a name may mean, the likeliest first: `A/B` is role B of job A, or job B of project A.
+
+    Args:
+        is_whole: whether the command takes whole apps, so that `A/B` is a job of a project first.
+
+    Raises UsageError where it can mean nothing.
+    """
+    session, _, rest = text.partition("/")
+    project, _, own = session.partition(".")
+    is_project = project and not any(char in session for char in f":@{_WILD}")
+    if not (rest and is_project):
+        return [AppName(text, target)]
+    if own and target not in ("", own):
+        raise UsageError(f"`{text}` is of target `{own}`, not `{target}`", hint="leave --target out")
+    made: list[AppName] = []
+    wrong: list[UsageError] = []
+    for words in ((text, target), (rest, own or target, project)):
+        try:
+            made.append(AppName(*words))
+        except UsageError as error:
+            wrong.append(error)
+    if not made:
+        raise wrong[0]
+    with open_reader() as store:
+        return sorted(made[::-1] if is_whole else made, key=lambda each: not _on_record(store, each))
+
+
 def _replicas(text: str, whole: str) -> tuple[int, ...]:
     numbers = text.split(",")
     if not all(number.isascii() and number.isdigit() for number in numbers):
@@ -111,9 +147,7 @@ def malformed(text: str) -> UsageError:
 
 def find_app(text: str, target: str = "") -> AppRecord:
     """`find` for commands that act on whole apps. Raises UsageError if a role is given."""
-    found = find(text, target)
-    _check_whole(text, found)
-    return found.app
+    return _single(text, find_apps(text, target)).app
 
 
 def find_apps(text: str, target: str = "") -> SelectedApps:
@@ -123,7 +157,7 @@ def find_apps(text: str, target: str = "") -> SelectedApps:
 
 def find_each(texts: Sequence[str], target: str = "") -> list[SelectedApps]:
     """`find_apps` of several names."""
-    found = find_parts(texts, target)
+    found = find_parts(texts, target, is_whole=True)
     for text, each in zip(texts, found, strict=True):
         _check_whole(text, each.selected[0])
     return found
@@ -136,7 +170,10 @@ def _check_whole(text: str, found: Selected) -> None:
 
 def find(text: str, target: str = "") -> Selected:
     """Find a single app by the rules of `find_all`. Raises LauncherError for a group."""
-    found = find_all(text, target)
+    return _single(text, find_all(text, target))
+
+
+def _single(text: str, found: SelectedApps) -> Selected:
     if found.is_group:
         what = f"`{text}` matches {plural(len(found.apps), 'app')}, but this command takes one"
         raise LauncherError(what, hint=f"choose one: {_listed(found.apps)}")
@@ -148,7 +185,7 @@ def find_all(text: str, target: str = "") -> SelectedApps:
 
     A job name selects the latest attempt in the project that the job's file in the current directory
     declares, else in the directory's project. It is taken from the store and from engines: a shared engine
-    knows newer attempts of other machines, and attempts that were removed here.
+    knows newer attempts of other machines, and attempts that were removed here. PROJECT/JOB names a project.
 
     Args:
         target: consider only jobs of this target; "" for any.
@@ -158,27 +195,58 @@ def find_all(text: str, target: str = "") -> SelectedApps:
     return find_parts((text,), target)[0]
 
 
-def find_parts(texts: Sequence[str], target: str = "") -> list[SelectedApps]:
-    """`find_all` of several names; each shared engine is asked once for all of them."""
-    return together([_found(each) for each in [AppName(text, target) for text in texts]])
+def find_parts(texts: Sequence[str], target: str = "", *, is_whole: bool = False) -> list[SelectedApps]:
+    """`find_all` of several names; each shared engine is asked once for all of them.
+
+    Args:
+        is_whole: whether `A/B` is a job of a project first, and a role of a job only where there is none.
+    """
+    return together([_first(each) for each in [_readings(text, target, is_whole=is_whole) for text in texts]])
+
+
+def _first(readings: Sequence[AppName]) -> Search[SelectedApps]:
+    """Return the apps of the first reading that there are any of.
+
+    Raises AppNotFoundError about the reading that names a known project, else about the likeliest one.
+    """
+    missing: list[AppNotFoundError] = []
+    for given in readings:
+        try:
+            return (yield from _found(given))
+        except AppNotFoundError as error:
+            missing.append(error)
+    known = [bool(each.project and recorded.newest(1, project=each.project)) for each in readings]
+    raise missing[known.index(True) if any(known) else 0]
 
 
 def _found(given: AppName) -> Search[SelectedApps]:
     is_group = given.is_pattern
     if is_group:
-        for project in (None,) if given.scheduler else projects_here():
+        for project in (None,) if given.scheduler else _projects(given):
             wanted = (given.name, project, given.scheduler, given.session, given.target)
             apps, unreached = yield from matching(*wanted)
             if apps:
                 break
         else:
-            hint = _did_you_mean(given.name.strip("*?[]"), unreached)
-            raise AppNotFoundError(f"`{given.name}` matches no job or app", hint=hint)
+            hint = _did_you_mean(given.name.strip("*?[]"), unreached, given.project)
+            where = f" of project `{given.project}`" if given.project else ""
+            raise AppNotFoundError(f"`{given.name}` matches no job or app{where}", hint=hint)
     elif given.scheduler:
         apps = [_by_handle(given)]
     else:
         apps, is_group = yield from _by_name(given)
-    return SelectedApps([Selected(app, given.role, given.replicas) for app in apps], is_group=is_group)
+    is_attempt = bool(given.number is not None or given.scheduler)
+    return SelectedApps(
+        [
+            Selected(app, given.role, given.replicas, is_attempt=is_attempt or given.name == app.app_id)
+            for app in apps
+        ],
+        is_group=is_group,
+    )
+
+
+def _projects(given: AppName) -> Iterable[str]:
+    return (given.project,) if given.project else projects_here()
 
 
 def shortest_name(job: str, handle: str) -> str:
@@ -210,16 +278,16 @@ def _by_name(given: AppName) -> Search[tuple[list[AppRecord], bool]]:
     """Return the app of that name, or the apps of the matrix of that name, and whether it is a matrix."""
     apps = []
     with open_reader() as store:
-        named = latest = store.find(given.name, target=given.target or None)
+        named = latest = _on_record(store, given)
         if given.number is not None:
-            named = store.find(given.name, target=given.target or None, number=given.number)
-        elif by_id := store.app(given.name):
+            named = _on_record(store, given, given.number)
+        elif (by_id := store.app(given.name)) and given.project in ("", by_id.project):
             apps = [by_id]
     if not latest and not apps and given.number is None:
-        for project in projects_here():
+        for project in _projects(given):
             if family := (yield from matrix(given.name, project, given.target)):
                 return family, True
-    projects = [_project_of(latest)] if latest else [*projects_here()]
+    projects = [_project_of(latest)] if latest and not given.project else [*_projects(given)]
     jobs = {each.key: each for each in named}
     held: list[Attempt] = []
     unreached = ""
@@ -232,7 +300,7 @@ def _by_name(given: AppName) -> Search[tuple[list[AppRecord], bool]]:
     if jobs and not apps:
         raise AppNotFoundError(
             f"project `{projects[0]}`, the one of this directory, has no job `{given.name}`",
-            hint=f"give the handle of a job of another project: {_listed(list(jobs.values()))}",
+            hint=f"give the handle or PROJECT/JOB of a job elsewhere: {_listed(list(jobs.values()))}",
         )
     _check_one(given.name, apps)
     if not apps and given.number is None and held:
@@ -242,8 +310,14 @@ def _by_name(given: AppName) -> Search[tuple[list[AppRecord], bool]]:
     if not apps and given.number is None and _looks_like_an_app_id(given.name):
         apps = yield from _known_to_engines(given.name)
     if not apps:
-        raise no_app(given.name, given.number, given.target, unreached)
+        raise no_app(given, unreached)
     return apps, False
+
+
+def _on_record(store: Reader, given: AppName, number: int | None = None) -> list[AppRecord]:
+    """Return the latest attempt, or that of a number, of each job that a name may mean."""
+    found = store.find(given.name, target=given.target or None, number=number)
+    return [each for each in found if given.project in ("", each.project)]
 
 
 def _project_of(found: Sequence[AppRecord]) -> str:
@@ -311,10 +385,11 @@ def _known_to_engines(app_id: str) -> Search[list[AppRecord]]:
 _MOST = 1000  # newest apps whose names are suggested
 
 
-def no_app(name: str, number: int | None, target: str, unreached: str) -> AppNotFoundError:
-    """The error for a name, with a number and a target ("" for any) if given; `unreached` as above."""
+def no_app(given: AppName, unreached: str) -> AppNotFoundError:
+    """The error for the name of a job or app that there is not; `unreached` as above."""
+    name, number, target = given.name, given.number, given.target
     with open_reader() as store:
-        attempts = store.find(name)
+        attempts = [each for each in store.find(name) if given.project in ("", each.project)]
     latest = [each for each in attempts if target in ("", each.target)]
     if attempts and not latest:
         hint = f"it has attempts in {', '.join(sorted({each.target or '' for each in attempts}))}"
@@ -322,16 +397,20 @@ def no_app(name: str, number: int | None, target: str, unreached: str) -> AppNot
     if latest and number is not None:
         hint = f"its latest recorded attempt is {latest[0].number}"
         return AppNotFoundError(f"job `{name}` has no attempt {number}", hint=hint)
-    hint = _did_you_mean(name, unreached)
-    if os.path.exists(name):
+    hint = _did_you_mean(name, unreached, given.project)
+    if not given.project and os.path.exists(name):
         hint = "it is a file here; quote patterns, such as 'train*', so that the shell does not expand them"
     shown = name if number is None else f"{name}@{number}"
+    if given.project:
+        return AppNotFoundError(f"project `{given.project}` has no job `{shown}`", hint=hint)
     return AppNotFoundError(f"no job or app is named `{shown}`", hint=hint)
 
 
-def _did_you_mean(name: str, unreached: str) -> str:
-    """The hint with the nearest name; for a common prefix of several jobs, a pattern."""
-    here, jobs = project_here(), [each for each in recorded.newest(_MOST) if each.job]
+def _did_you_mean(name: str, unreached: str, project: str = "") -> str:
+    """The hint with the nearest name, of a job of the project if given; for a common prefix of several jobs,
+    a pattern."""
+    here = project or project_here()
+    jobs = [each for each in recorded.newest(_MOST, project=project or None) if each.job]
     begun: dict[str, set[str]] = {}
     for each in jobs:
         parts = each.name.split("-")
@@ -340,6 +419,8 @@ def _did_you_mean(name: str, unreached: str) -> str:
     known = {start: f"{start}-*" for start, names in begun.items() if len(names) > 1}
     for each in jobs:
         known[each.name], known[each.app_id] = each.name, each.app_id
+    if project:
+        known = {each: f"{project}/{full}" for each, full in known.items()}
     known.pop(name, None)  # an app that a client is about to make, or could not make
     near = nearest(name, known)
     return f"did you mean `{known[near]}`?" if near else f"`launcher list` shows all apps{unreached}"

@@ -12,7 +12,7 @@ from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
 from launcher.holding.use import Use
 from launcher.inventory import recorded
-from launcher.inventory.find import AppName, find_each
+from launcher.inventory.find import find_each
 from launcher.inventory.listing import present
 from launcher.inventory.logs import secrets_of, tail_of
 from launcher.inventory.outputs import ResultRow, compare, read_results, success_before
@@ -235,13 +235,12 @@ def _chosen(choice: ReportChoice) -> tuple[set[Key] | None, list[AppRecord]]:
         return None, []
     keys: set[Key] = set()
     single: list[AppRecord] = []
-    for name, found in zip(choice.names, find_each(choice.names, choice.target), strict=True):
-        is_attempt = not found.is_group and found.apps[0].job != AppName(name).name
-        for app in found.apps:
-            if app.job is None or is_attempt or AppName(name).number is not None:
-                single.append(app)
+    for found in find_each(choice.names, choice.target):
+        for each in found.selected:
+            if each.app.job is None or each.is_attempt:
+                single.append(each.app)
             else:
-                keys.add(app.key)
+                keys.add(each.app.key)
     needs: dict[Key, list[Key]] = {}
     if any(word.startswith("+") or word.endswith("+") for word in choice.select):
         with open_store(readonly=True) as store:

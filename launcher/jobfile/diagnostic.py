@@ -158,7 +158,7 @@ CODES: Mapping[str, str] = {
     "secret-literal": "a value is written out under a name that looks like a secret",
     "secret-variable": "a variable takes what looks like a secret from the environment into the document",
     "shell-argument": "a shell reads an argument as something else than it looks like",
-    "too-large": "the file is larger or deeper than a job file can be",
+    "too-large": "a file is larger or deeper than a job file can be, or a directory too large to search",
     "toml-syntax": "the text is not TOML",
     "unexpanded-argument": "an argument has text for a shell, and no shell reads it",
     "unexpanded-variable": "a variable of the environment has text for a shell, and no shell reads it",
@@ -220,6 +220,7 @@ class Diagnostic:
         hint: more help, printed below the frame.
         source_line: the text of the span's first line.
         related: other places that explain the problem.
+        meant: the key that an unknown one probably means; "" for none. Not part of the JSON.
     """
 
     file: str
@@ -231,6 +232,7 @@ class Diagnostic:
     hint: str = ""
     source_line: str = ""
     related: tuple[Related, ...] = ()
+    meant: str = ""
 
     @property
     def place(self) -> str:

@@ -10,13 +10,19 @@ from typing import Any
 
 from launcher.dataclass import dataclass, field, replace
 from launcher.specs.app import AppDef, CfgVal, Role
-from launcher.specs.macros import SYMBOLIC_APP_ID, escape, macros, map_text, substitute
+from launcher.specs.macros import (
+    SYMBOLIC_APP_ID,
+    escape,
+    host_variable,
+    macros,
+    map_text,
+    serving,
+    substitute,
+)
 from launcher.specs.outputs import OUTPUT_VARIABLE, SYMBOLIC_OUTPUT
 from launcher.specs.secret import Secret, hide
 
 RANK0_ENV = "LAUNCHER_RANK0_HOST"
-HOST_VARIABLES = "LAUNCHER_HOST_"
-"""The prefix of the variables of `host_variable`."""
 
 
 def handle_of(backend: str, session: str) -> str:
@@ -24,20 +30,10 @@ def handle_of(backend: str, session: str) -> str:
     return f"{backend}://{escape(session)}/{SYMBOLIC_APP_ID}"
 
 
-def serving(app: AppDef) -> list[str]:
-    """Return the services, roles with a probe and awaited roles, whose hosts every replica gets."""
-    awaited = {name for role in app.roles for name in role.depends_on}
-    return [role.name for role in app.roles if role.service or role.ready is not None or role.name in awaited]
-
-
-def host_variable(role: str) -> str:
-    """The environment variable with the host of a role's replica 0: LAUNCHER_HOST_SERVER."""
-    return HOST_VARIABLES + "".join(c if c.isascii() and c.isalnum() else "_" for c in role).upper()
-
-
 def host_variables(app: AppDef) -> dict[str, str]:
     """Variable → the role whose host it holds."""
-    return {RANK0_ENV: app.roles[0].name, **{host_variable(name): name for name in serving(app)}}
+    roles = {role.name: role for role in app.roles}
+    return {RANK0_ENV: app.roles[0].name, **{host_variable(name): name for name in serving(roles)}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ from launcher.dataclass import dataclass, replace
 from launcher.errors import SchedulerError
 from launcher.specs.app import AppDef, AppDryRunInfo, CfgVal
 from launcher.specs.launch import WorkspaceRef
-from launcher.workspace.api import Workspace, in_order, merged, source_path
-from launcher.workspace.context import content_digest
+from launcher.workspace.api import Workspace, in_order, merged
+from launcher.workspace.context import content_digest, source_path
 from launcher.workspace.ignore import WorkspaceError
 
 

@@ -63,6 +63,25 @@ def hosts_of(hosts: Mapping[str, str]) -> dict[str, str]:
     return values if first is None else {**values, "rank0_host": first}
 
 
+HOST_VARIABLES = "LAUNCHER_HOST_"
+"""The prefix of the variables of `host_variable`."""
+
+
+def host_variable(role: str) -> str:
+    """The environment variable with the host of a role's replica 0: LAUNCHER_HOST_SERVER."""
+    return HOST_VARIABLES + "".join(c if c.isascii() and c.isalnum() else "_" for c in role).upper()
+
+
+def serving(roles: Mapping[str, Any]) -> list[str]:
+    """Return the services, roles with a probe and awaited roles, whose hosts every replica gets.
+
+    Args:
+        roles: name → the role, of an app or of a job file.
+    """
+    awaited = {name for role in roles.values() for name in role.depends_on}
+    return [name for name, role in roles.items() if role.service or role.ready is not None or name in awaited]
+
+
 def job_of_output(name: str) -> str | None:
     """Return the job whose output folder a macro names ("needs.prepare.output_dir" → "prepare"), or None."""
     return _between("needs.", name, f".{OUTPUT_DIR}")

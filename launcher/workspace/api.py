@@ -21,7 +21,16 @@ from launcher.dataclass import dataclass
 from launcher.looks import noted
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.runopts import runopts
-from launcher.workspace.context import PREFIX, changed, content_hash, fed, parts, unreadable, walk_workspace
+from launcher.workspace.context import (
+    PREFIX,
+    changed,
+    content_hash,
+    fed,
+    parts,
+    source_path,
+    unreadable,
+    walk_workspace,
+)
 from launcher.workspace.ignore import WorkspaceError
 
 __all__ = ["Workspace", "WorkspaceMixin", "walk_workspace"]
@@ -160,21 +169,6 @@ def target_path(target: str) -> str:
     if clean.startswith(("/", "../")) or clean == ".." or "\0" in clean:
         raise WorkspaceError(f"`{target}` lies outside of the workspace", hint="targets are relative paths")
     return "" if clean == "." else clean
-
-
-def source_path(source: str) -> str:
-    """Return the absolute path of a project, from a path or a `file://` address.
-
-    Raises WorkspaceError for another scheme, and for a path that does not exist.
-    """
-    scheme, address, rest = source.partition("://")
-    if address and scheme != "file" and scheme.isalnum():
-        message = f"a workspace cannot be read from {scheme}://: {source}"
-        raise WorkspaceError(message, hint="it is made of local folders and files")
-    path = os.path.abspath(os.path.expanduser(rest if address and scheme == "file" else source))
-    if not os.path.lexists(path):
-        raise WorkspaceError(f"there is no {path}", hint="a workspace is made of local folders and files")
-    return path
 
 
 def _make_room(folder: str, path: str) -> None:

@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 def walk_workspace(path: str | os.PathLike[str]) -> Iterator[tuple[str, list[str], list[str]]]:
     """Yield the files that count in a local folder, from the top: (folder, folders, files), like os.walk.
 
-    Ignored files and folders without files that count are left out; links are among the files, and not
-    followed. Names come in the order of their bytes; a folder that the caller removes from the list is not
-    entered. Raises WorkspaceError for a folder that cannot be read, or a wrong ignore file.
+    The folder is a path or a `file://` address. Ignored files and folders without files that count are left
+    out; links are among the files, and not followed. Names come in the order of their bytes; a folder that
+    the caller removes from the list is not entered. Raises WorkspaceError for a folder that does not exist
+    or cannot be read, or a wrong ignore file.
     """
-    top = os.path.abspath(os.path.expanduser(os.fspath(path)))
+    top = source_path(os.fspath(path))
     found: dict[str, tuple[list[str], list[str]]] = {"": ([], [])}
     for entry in entries(top):
         folder, _, name = entry.path.rpartition("/")
@@ -41,6 +42,21 @@ def walk_workspace(path: str | os.PathLike[str]) -> Iterator[tuple[str, list[str
         dirs, files = found[folder]
         yield os.path.join(top, folder) if folder else top, dirs, files
         pending += [f"{folder}/{name}" if folder else name for name in reversed(dirs)]
+
+
+def source_path(source: str) -> str:
+    """Return the absolute path of a project, from a path or a `file://` address.
+
+    Raises WorkspaceError for another scheme, and for a path that does not exist.
+    """
+    scheme, address, rest = source.partition("://")
+    if address and scheme != "file" and scheme.isalnum():
+        message = f"a workspace cannot be read from {scheme}://: {source}"
+        raise WorkspaceError(message, hint="it is made of local folders and files")
+    path = os.path.abspath(os.path.expanduser(rest if address and scheme == "file" else source))
+    if not os.path.lexists(path):
+        raise WorkspaceError(f"there is no {path}", hint="a workspace is made of local folders and files")
+    return path
 
 
 def _add(found: dict[str, tuple[list[str], list[str]]], folder: str) -> None:

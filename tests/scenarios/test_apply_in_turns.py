@@ -122,7 +122,7 @@ def test_an_apply_submits_nothing_when_a_job_asks_for_more_gpus_than_there_are(s
     scenario.job("true", name="narrow")
     assert scenario.actions(".") == {"wide": "hold", "narrow": "create"}
     refused = scenario.apply(".", code=3)
-    assert "wide asks for 2 GPUs, and this machine has 1" in refused.err
+    assert "wide: asks for 2 GPUs, and this machine has 1" in refused.err
     assert scenario.apps() == []
     scenario.plan(".", "--out", "plan.json")
     scenario.launcher("apply", "plan.json", code=3)
@@ -130,7 +130,7 @@ def test_an_apply_submits_nothing_when_a_job_asks_for_more_gpus_than_there_are(s
     scenario.plan(".", "--out", "later.json")
     monkeypatch.setenv("LAUNCHER_GPUS", "0")
     refused = scenario.launcher("apply", "later.json", code=3)
-    assert "wide asks for 2 GPUs, and this machine has none" in refused.err
+    assert "wide: asks for 2 GPUs, and this machine has none" in refused.err
     assert scenario.apps() == []
     monkeypatch.setenv("LAUNCHER_GPUS", "2")
     scenario.launcher("apply", "later.json", "--wait")

@@ -110,6 +110,16 @@ def test_a_state_folder_without_a_right_of_its_owner_is_one_clear_error(scenario
     assert list(scenario.home.iterdir()) == []
 
 
+def test_a_path_that_only_the_locale_makes_unreadable_gets_the_setting_that_reads_it(scenario):
+    file = scenario.job("true", name="train").rename(scenario.folder / "größe.launcher.yaml")
+    ascii = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = scenario.launcher("plan", file, env=ascii, code=6)
+    assert "set PYTHONUTF8=1" in done.err
+    scenario.launcher("plan", file, env={**ascii, "PYTHONUTF8": "1"})
+    home = {**ascii, "LAUNCHER_HOME": f"{scenario.home}-größe"}
+    assert "set PYTHONUTF8=1" in scenario.launcher("apply", file, "--yes", env=home, code=6).err
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="paths are UTF-8 there")
 def test_a_path_that_cannot_be_recorded_is_refused_before_anything_is_stopped(scenario):
     """Without a repository, and so without an origin, an attempt records where its file is."""

@@ -70,14 +70,33 @@ def apps_table(
 def _row(apps: Sequence[AppRecord], now: float) -> list[Cell]:
     app, is_one = apps[0], len(apps) == 1
     return [
-        (named([each.name for each in apps]), "bold"),
-        str(app.number) if is_one and app.number is not None else "",
+        (named([*dict.fromkeys(each.name for each in apps)]), "bold"),
+        _attempts(apps),
         state_cell(app.state),
         ago(app.created_at, now),
         ran_for(app, now) if is_one else "",
         app.handle if is_one else "",
         app.message,
     ]
+
+
+_MOST_RANGES = 3
+
+
+def _attempts(apps: Sequence[AppRecord]) -> str:
+    """`3`; of several attempts of one job `1..5,7`, as `--attempt` takes them, else how many there are.
+
+    "" for apps without a job, and for several jobs with one attempt each.
+    """
+    jobs = {(app.session, app.name) for app in apps}
+    numbers = {app.number for app in apps if app.number is not None}
+    if not numbers or len(apps) == len(jobs) > 1:
+        return ""
+    first = [number for number in sorted(numbers) if number - 1 not in numbers]
+    last = [number for number in sorted(numbers) if number + 1 not in numbers]
+    if len(jobs) > 1 or len(first) > _MOST_RANGES:
+        return f"{len(apps):,} in all"
+    return ",".join(str(a) if a == b else f"{a}..{b}" for a, b in zip(first, last, strict=True))
 
 
 def in_short(apps: Sequence[AppRecord], verb: str = "") -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from launcher import looks
 from launcher.dataclass import dataclass
 from launcher.errors import CommandError
-from launcher.files import GONE, MAX_JOB_FILE_BYTES, PROJECT_FILE, project_file, read_regular, upwards
+from launcher.files import GONE, MAX_JOB_FILE_BYTES, PROJECT_FILE, is_top, project_file, read_regular, upwards
 from launcher.git import repository
 from launcher.looks import noted
 from launcher.workspace.ignore import BadPatternError, Ignore
@@ -86,6 +86,9 @@ def _rules_of(folder: str) -> Iterator[_Rule]:
         return
 
 
+MOST_OUTSIDE = 50_000
+"""The most files and folders below a directory outside of a project: `/` and home folders take minutes."""
+
 SUFFIXES = (".launcher.yaml", ".launcher.yml", ".launcher.toml")
 
 
@@ -114,11 +117,11 @@ def find_files(paths: Iterable[str], cwd: str) -> tuple[list[FoundFile], list[Di
         if not looks.is_folder(path):
             files.setdefault(path, FoundFile(typed, path))  # reading the file later reports whether it exists
             continue
-        below, are_left_out, unreadable = _below(typed, path)
-        problems += unreadable
+        below, are_left_out, found_wrong = _below(typed, path)
+        problems += found_wrong
         for found in below:
             files.setdefault(found.path, found)
-        if not below:
+        if not below and not any(each.code == "too-large" for each in found_wrong):
             from launcher.jobfile.diagnostic import of_whole_file
 
             hint = (
@@ -149,7 +152,8 @@ def files_of_project(folder: str) -> list[str]:
 
 @noted
 def _below(typed: str, directory: str) -> tuple[list[FoundFile], bool, list[Diagnostic]]:
-    """Return a directory's job files, whether `exclude` has left any out, and the unreadable folders."""
+    """Return a directory's job files, whether `exclude` has left any out, and the problems: folders that are
+    unreadable, or a directory that is too large to be searched."""
     problems: list[Diagnostic] = []
 
     def unreadable(error: OSError) -> None:
@@ -163,8 +167,12 @@ def _below(typed: str, directory: str) -> tuple[list[FoundFile], bool, list[Diag
 
     found: list[str] = []
     left_out = 0
+    is_of_project = project_file(directory) or any(map(is_top, upwards(directory)))
+    left = None if is_of_project else MOST_OUTSIDE
     rules = {directory: Excluded.above(directory)}
     for folder, folders, names in os.walk(directory, onerror=unreadable):
+        if left is not None and (left := left - len(folders) - len(names)) < 0:
+            return [], False, [_too_large(typed)]
         excluded = rules.pop(folder)
         if PROJECT_FILE in names:
             excluded = excluded.within(folder)
@@ -185,6 +193,14 @@ def _below(typed: str, directory: str) -> tuple[list[FoundFile], bool, list[Diag
         left_out > 0,
         problems,
     )
+
+
+def _too_large(typed: str) -> Diagnostic:
+    from launcher.jobfile.diagnostic import of_whole_file
+
+    message = f"the directory holds more than {MOST_OUTSIDE:,} files and folders, and is in no project"
+    hint = f"name the folder of the job files; below a {PROJECT_FILE} or in a git repository, all is searched"
+    return of_whole_file(typed, "too-large", message, hint)
 
 
 def _ignored(paths: Iterable[str]) -> set[str]:

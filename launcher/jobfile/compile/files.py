@@ -36,6 +36,7 @@ from launcher.jobfile.messages.collector import Collector, listing, suggest
 from launcher.jobfile.text.document import Source, read_source, source_of
 from launcher.jobfile.text.parse import parse
 from launcher.looks import not_repeatable
+from launcher.paths import of_encoding
 from launcher.specs.jobkey import JobKey
 from launcher.specs.launch import Launch
 from launcher.specs.secret import hide, is_sensitive
@@ -319,7 +320,7 @@ def _compile_file(found: FoundFile, work: Callable[[str], Work]) -> FileResult |
         source = read_source(found.file, found.path, job.home.real_root)
         if not _is_unicode(job.home.origin + os.path.relpath(found.path, job.home.root)):
             message, hint = "its path is no UTF-8 text", "rename the file, or the folder that it lies in"
-            source = of_whole_file(found.file, "unreadable", message, hint=hint)
+            source = of_whole_file(found.file, "unreadable", message, hint=of_encoding(hint))
     if isinstance(source, Diagnostic):
         # The error decides, since a file of that name may exist again by now.
         is_gone = found.walked and source.code == "no-such-file" and not looks.is_link(found.path)

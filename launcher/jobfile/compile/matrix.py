@@ -10,13 +10,13 @@ import math
 import re
 from base64 import b32encode
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from launcher.dataclass import dataclass, field, replace
 from launcher.hashes import sha256
 from launcher.jobfile.compile.variables import Value, show_text
-from launcher.jobfile.messages.collector import At, Collector, got, nearest, show, suggest
+from launcher.jobfile.messages.collector import At, Collector, got, nearest, show
 from launcher.jobfile.messages.remedies import axis_remedy
 from launcher.jobfile.model.types import VAR_NAME
 from launcher.jobfile.text.document import Path
@@ -173,6 +173,15 @@ def matrix_values(combination: Combination) -> dict[str, Value]:
     }
 
 
+def names_of(given: Any) -> set[str] | None:
+    """Return the names of the axes and those in `include` and `exclude`; None where these cannot be read."""
+    lists = ("include", "exclude")
+    items: list[Any] = [given.get(key, []) for key in lists] if isinstance(given, dict) else [None]
+    if not all(isinstance(each, list) and all(isinstance(item, dict) for item in each) for each in items):
+        return None
+    return {key for key in given if not _is_word(key, given[key])}.union(*chain(*items))
+
+
 @dataclass(slots=True)
 class Matrix:
     """The matrix of one file, with references resolved. Faults go to `problems`.
@@ -256,14 +265,16 @@ class Matrix:
     def _range(self, path: Path, given: Mapping[str, Any]) -> list[Cell]:
         """Return the values of a range: `{range: [0, 4]}` is 0, 1, 2, 3. A third number is the step."""
         example = self.problems.written({"range": [0, 4]})
+        before = len(self.problems.found)
         for key in given:
             if key != "range" and not key.startswith("x-"):
                 message = f"`{key}` is not a field of axis `{path[-1]}`"
-                label = suggest(key, ["range"]) or axis_remedy(given, self.problems)
-                label = label or f"write a list of values, or {example}"
-                self.problems.add((*path, key), "unknown-field", message, at="key", label=label)
+                meant = nearest(key, ["range"])
+                label = axis_remedy(given, self.problems) or f"write a list of values, or {example}"
+                label = "" if meant else label
+                self.problems.add((*path, key), "unknown-field", message, at="key", label=label, meant=meant)
         if "range" not in given:
-            if not self.problems.has_errors:
+            if len(self.problems.found) == before:
                 self._wrong(path, f"axis `{path[-1]}` has no values", f"write a list, or {example}")
             return []
         at: Path = (*path, "range")

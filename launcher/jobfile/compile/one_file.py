@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -40,7 +39,6 @@ MAX_TEXT = 128 << 20
 MAX_SPELLINGS = 3
 """How often a file is checked again with the keys that its unknown ones mean: once for each level of them."""
 
-_MEANT = re.compile(r"did you mean `([\w-]+)`\?")
 _COMMON_ROLE: Path = ("defaults", "role")
 _HIDES_USES = frozenset({"yaml-syntax", "toml-syntax", "unknown-reference", "lookalike-reference"})
 """Codes that hide unused variables: the faulty text may be the variable's only reference."""
@@ -188,9 +186,8 @@ def _meant(document: Document, found: Iterable[Diagnostic]) -> dict[tuple[int, i
     """Return the position of each misspelt key with values inside, and the key that is spelt alike."""
     near: dict[tuple[int, int] | None, str] = {}
     for each in found:
-        meant = _MEANT.fullmatch(each.label) if each.code == "unknown-field" else None
-        if meant and each.file == document.source.file:
-            near[_start(each)] = meant[1]
+        if each.code == "unknown-field" and each.meant and each.file == document.source.file:
+            near[_start(each)] = each.meant
     names: dict[tuple[int, int], str] = {}
     taken: set[tuple[int, str]] = set()
     for at, key, mapping in document.keys() if near else ():

@@ -20,7 +20,15 @@ from launcher.jobfile.compile.build import (
 )
 from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.layers import Parents
-from launcher.jobfile.compile.matrix import NO_MATRIX, Combination, Matrix, is_pattern, matrix_values, named
+from launcher.jobfile.compile.matrix import (
+    NO_MATRIX,
+    Combination,
+    Matrix,
+    is_pattern,
+    matrix_values,
+    named,
+    names_of,
+)
 from launcher.jobfile.compile.options import Rules, Schedulers, check_options
 from launcher.jobfile.compile.project import Config, Home
 from launcher.jobfile.compile.references import References, names_in
@@ -135,7 +143,7 @@ def expanded(variant: Variant, inputs: Inputs, home: Home, problems: Collector) 
 
 
 def _combinations(matrix: Any, whole: Expanded, home: Home, problems: Collector) -> Sequence[Combination]:
-    """Return the combinations. A wrong matrix has none, and its references are then not checked."""
+    """Return the combinations. A wrong matrix has none: references to it are then checked for their names."""
     name, project = whole.value.get("name"), whole.value.get("project", home.config.project)
     group = group_of(name, matrix)
     whole.group = group if isinstance(group, str) else ""
@@ -146,8 +154,10 @@ def _combinations(matrix: Any, whole: Expanded, home: Home, problems: Collector)
     made = Matrix(problems, names_in(whole.value)).combinations(resolved)
     made = check_names(name, matrix, made, problems)
     if not made:
-        axes = (name for name in names_in(whole.value) if name.startswith("matrix."))
-        whole.known.update({axis: Value(None, "") for axis in axes})
+        used = (name for name in names_in(whole.value) if name.startswith("matrix."))
+        declared = names_of(resolved)
+        names = used if declared is None else (f"matrix.{name}" for name in declared)
+        whole.known.update({name: Value(None, "") for name in names})
     return made
 
 

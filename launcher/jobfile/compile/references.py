@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from launcher.jobfile.compile.matrix import MARK, NO_MATRIX, Combination, fitted, slug
@@ -322,11 +322,7 @@ class References:
             return
         lacking = [f"matrix.{each}" for each in self.combination.lacks]
         known = list(dict.fromkeys([*self.values, *lacking, *GIT_NAMES, *RUN_MACROS, JOB_DIR]))
-        full = (each for each in (f"var.{name}", f"matrix.{name}") if each in known)
-        near = next(full, None) or nearest(name, known)
-        if not near and name.startswith("var."):
-            near = nearest(name[4:], (n for n in known if n.startswith("var.")))
-        near = _FOREIGN_NAMES.get(name, near)
+        near = _FOREIGN_NAMES.get(name) or _near(name, known)
         label = f"did you mean `$<{near}>`?" if near else ""
         message = f"`{written}` names nothing"
         if name.startswith("var."):
@@ -384,6 +380,18 @@ class References:
 def _is_plain(value: Any) -> bool:
     """Whether a value is text without references or lookalikes of references."""
     return isinstance(value, str) and not ("$" in value or "\0" in value or "{{" in value)
+
+
+def _near(name: str, known: Collection[str]) -> str | None:
+    """Return the known name that was probably meant. Variables and axes are compared by their own names."""
+    phase, dot, own = name.partition(".") if name.startswith(("var.", "matrix.")) else ("", "", name)
+    if full := next((each for each in (f"var.{own}", f"matrix.{own}") if each in known), None):
+        return full
+    start = phase + dot
+    inside = [each[len(start) :] for each in known if start and each.startswith(start)]
+    if near := nearest(own, inside):
+        return start + near
+    return nearest(name, (each for each in known if not (start and each.startswith(start))))
 
 
 def _part_of_name(name: str, value: Value, mark: int = MARK) -> str:

@@ -24,7 +24,7 @@ from launcher.jobfile.compile.overlay import (
     without,
 )
 from launcher.jobfile.compile.project import Home
-from launcher.jobfile.messages.collector import Collector, got, place_name, suggest
+from launcher.jobfile.messages.collector import Collector, got, nearest, place_name, suggest
 from launcher.jobfile.messages.wording_fields import bad_label, label_like
 from launcher.jobfile.model.fields import JOB, fields_at, place_at
 from launcher.jobfile.model.types import LABEL
@@ -183,8 +183,10 @@ class Variants:
                     if key != "default" and not key.startswith("x-"):
                         whose = f"target `{path[1]}` can give variable `{name}`"
                         message = f"{whose} another default, and nothing else"
-                        label = suggest(key, ["default"]) or "write it in `vars` of the job"
-                        self.problems.add((*at, key), "unknown-field", message, at="key", label=label)
+                        meant = nearest(key, ["default"])
+                        label = "" if meant else "write it in `vars` of the job"
+                        place: Path = (*at, key)
+                        self.problems.add(place, "unknown-field", message, at="key", label=label, meant=meant)
 
     def _check_defaults(self, defaults: Any, path: Path) -> None:
         if not isinstance(defaults, dict):
@@ -197,8 +199,9 @@ class Variants:
                     self._wrong((*path, key), part, "the fields that roles have in common")
             elif not key.startswith("x-"):
                 message = f"`{key}` is not a field of `defaults`"
-                label = suggest(key, ["role"]) or "fields of roles stand below `role`"
-                self.problems.add((*path, key), "unknown-field", message, at="key", label=label)
+                meant = nearest(key, ["role"])
+                label = "" if meant else "fields of roles stand below `role`"
+                self.problems.add((*path, key), "unknown-field", message, at="key", label=label, meant=meant)
 
     def _wrong(self, path: Path, value: Any, label: str) -> None:
         message = f"`{path[-1]}` must be a mapping, not {got(value)}"

@@ -65,7 +65,11 @@ def spelt_alike(name: str, names: tuple[str, ...]) -> str | None:
 def suggest(name: str, known: Iterable[str]) -> str:
     """ "did you mean `x`?", or "" when nothing is near."""
     near = nearest(name, known)
-    return f"did you mean `{near}`?" if near else ""
+    return did_you_mean(near) if near else ""
+
+
+def did_you_mean(name: str) -> str:
+    return f"did you mean `{name}`?"
 
 
 def listing(title: str, names: Iterable[str], limit: int = 24) -> str:
@@ -223,16 +227,19 @@ class Collector:
         related: tuple[Related, ...] = (),
         reads: Iterable[Path] | None = None,
         is_final: bool = False,
+        meant: str | None = None,
     ) -> None:
         """Note a problem at `path`, unless the value there was reported already.
 
         Args:
+            meant: the name that the key probably means; the label asks so, unless there is another one.
             reads: where not None, nothing is noted if the value or one at these paths is wrong or unknown.
             severity: None for the severity of the code.
             part: narrows the range to this piece of the value, where the file holds it literally.
             is_final: whether no further problem of this value is reported.
         """
         severity = severity or severity_of(code)
+        label = label or (did_you_mean(meant) if meant else "")
         is_known = severity == "error" and self.is_broken(path)
         is_known = is_known or (reads is not None and not self.is_sound(path, *reads))
         if is_final:
@@ -246,7 +253,15 @@ class Collector:
         related += tuple(self.place(where, text, at=there) for where, there, text in filter(None, known))
         self.found.append(
             source.diagnostic(
-                start, end, code, message, label=label, hint=hint, severity=severity, related=related
+                start,
+                end,
+                code,
+                message,
+                label=label,
+                hint=hint,
+                severity=severity,
+                related=related,
+                meant=meant or "",
             )
         )
 
@@ -265,9 +280,10 @@ class Collector:
     ) -> None:
         """Note a `name` that is not among the `known` ones, with the nearest one (or `label`), and a list
         under a title (or `otherwise`, where no name is known), while the file has few problems."""
+        meant = None
         if self.has_hints(known):
-            label, otherwise = label or suggest(name, known), listing(title, known) or otherwise
-        self.add(path, code, message, at=at, label=label, hint=otherwise)
+            meant, otherwise = None if label else nearest(name, known), listing(title, known) or otherwise
+        self.add(path, code, message, at=at, label=label, hint=otherwise, meant=meant)
 
     def has_hints(self, known: Sized) -> bool:
         """Whether one more problem of this collector or its forks can be worded with all of these names."""

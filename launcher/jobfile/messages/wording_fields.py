@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from unicodedata import normalize
 
-from launcher.jobfile.messages.collector import Collector, listing, nearest, place_name, suggest
+from launcher.jobfile.messages.collector import Collector, did_you_mean, listing, nearest, place_name
 from launcher.jobfile.messages.foreign import Word, kind_of, near_word_for, word_for
 from launcher.jobfile.model.fields import elsewhere, fields_at, place_at
 from launcher.jobfile.model.types import MOUNT_TYPES, VAR_TYPES, VERSION
@@ -218,21 +218,29 @@ def unknown_field(path: Path, problems: Collector) -> None:
     if key in fields_at(parent):  # the key belongs to another type of variable or mount
         kind = mapping.get("type")
         message += f" of type {kind}" if kind else " as it stands"
-        label, hint = "delete it", ""
+        remedy = Remedy("delete it")
     elif isinstance(mapping, dict) and key in mapping:
-        has_hints = problems.has_hints(mapping)
-        label, hint = _field_remedy(parent, key, mapping, problems) if has_hints else ("", "")
+        remedy = _field_remedy(parent, key, mapping, problems) if problems.has_hints(mapping) else Remedy()
     else:
-        label, hint = suggest(key, fields_at(parent)), listing("fields here", fields_at(parent))
-    problems.add(path, "unknown-field", message, at="key", label=label, hint=hint)
+        near = nearest(key, fields_at(parent))
+        remedy = Remedy(hint=listing("fields here", fields_at(parent)), meant=near)
+    problems.add(path, "unknown-field", message, at="key", **remedy._asdict())
 
 
-def _field_remedy(parent: Path, key: str, mapping: Mapping[str, Any], problems: Collector) -> tuple[str, str]:
+class Remedy(NamedTuple):
+    """The remedy for an unknown key: a label, or in its place the field that is meant, and a hint."""
+
+    label: str = ""
+    hint: str = ""
+    meant: str | None = None
+
+
+def _field_remedy(parent: Path, key: str, mapping: Mapping[str, Any], problems: Collector) -> Remedy:
     """Return label and hint for an unknown key: another tool's word, a field nearby, or one spelt alike."""
     fields, value = fields_at(parent), mapping[key]
     near, found = nearest(key, fields), elsewhere(parent, key)
     if above := _empty_above(parent, key, problems):
-        return f"indent it below `{above}`", ""
+        return Remedy(f"indent it below `{above}`")
     if key in ("needs", "depends_on") and (order := _order(parent, key, value, problems)):
         return order
     if word := word_for(parent, key, value):
@@ -240,7 +248,8 @@ def _field_remedy(parent: Path, key: str, mapping: Mapping[str, Any], problems: 
     is_slip = near is not None and (_plain(near) == _plain(key) or (near == "roles" and _are_roles(value)))
     if is_slip or (near in (*_NEEDED, "version") and near not in mapping):
         # Without such a field the mapping is wrong, whatever the key means.
-        return suggest(key, fields), "" if near in (*_NEEDED, "version") else listing("fields here", fields)
+        hint = "" if near in (*_NEEDED, "version") else listing("fields here", fields)
+        return Remedy(hint=hint, meant=near)
     if found is not None and sum(part != "*" for part in found[len(parent) :]) < 2:
         return _other(near, _belongs(parent, key, found, problems))
     for home in _HOMES.get(kind_of(parent), ()):
@@ -251,7 +260,7 @@ def _field_remedy(parent: Path, key: str, mapping: Mapping[str, Any], problems: 
     if near is None and (word := near_word_for(parent, key, value)):
         return _foreign(word, mapping, key, problems)
     hint = _ORDER if near in ("needs", "depends_on") else listing("fields here", fields)
-    return suggest(key, fields), hint
+    return Remedy(hint=hint, meant=near)
 
 
 _NEIGHBOURS: Mapping[str, Path] = {
@@ -274,38 +283,40 @@ def _plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
 
-def _other(near: str | None, advice: tuple[str, str]) -> tuple[str, str]:
+def _other(near: str | None, advice: tuple[str, str]) -> Remedy:
     """Return the advice, and the field here that is spelt alike."""
     label, hint = advice
-    return label, f"{hint}; or did you mean `{near}`?" if near and hint else hint
+    return Remedy(label, f"{hint}; or {did_you_mean(near)}" if near and hint else hint)
 
 
-def _order(parent: Path, key: str, value: Any, problems: Collector) -> tuple[str, str]:
+def _order(parent: Path, key: str, value: Any, problems: Collector) -> Remedy | None:
     """Return advice for `needs` in a role and `depends_on` in a job, by the names in it: roles or jobs."""
     roles = (problems.document.value or {}).get("roles")
     names = [value] if isinstance(value, str) else value if isinstance(value, list | dict) else []
     are_roles = isinstance(roles, dict) and bool(names) and all(str(name) in roles for name in names)
     if kind_of(parent) == "job" and key == "depends_on":
-        return (f"`{key}` is a field of a role", _ORDER) if are_roles else ("did you mean `needs`?", _ORDER)
+        there = Remedy(f"`{key}` is a field of a role", _ORDER)
+        return there if are_roles else Remedy(hint=_ORDER, meant="needs")
     if kind_of(parent) == "role" and key == "needs":
-        return ("did you mean `depends_on`?" if are_roles else f"`{key}` is a field of the job", _ORDER)
-    return "", ""
+        there = Remedy(f"`{key}` is a field of the job", _ORDER)
+        return Remedy(hint=_ORDER, meant="depends_on") if are_roles else there
+    return None
 
 
 def _foreign_there(
     word: Word, parent: Path, home: str, mapping: Mapping[str, Any], key: str, problems: Collector
-) -> tuple[str, str]:
-    """Return a label and a hint for a word of another tool that means a field of a mapping nearby."""
+) -> Remedy:
+    """Return the remedy for a word of another tool that means a field of a mapping nearby."""
     where = {"job": "the job", "role": "a role"}.get(home, f"`{home}` of the role")
     if word.reason:
-        return "", word.reason
+        return Remedy(hint=word.reason)
     fields = _written(word, mapping[key])
     if home == "role" and not parent and not {"roles", "component"} & mapping.keys():
-        return _belongs(parent, key, ("roles", "*"), problems)
+        return Remedy(*_belongs(parent, key, ("roles", "*"), problems))
     if len(parent) > 1 and home == "role" and "roles" in parent:
         where = place_name(parent[:-1])
     entry = (_entry(fields, problems) or _names(fields)) if fields else f"`{word.name}`"
-    return f"write {entry} as a field of {where}", ""
+    return Remedy(f"write {entry} as a field of {where}")
 
 
 def _written(word: Word, value: Any) -> Mapping[str, Any] | None:
@@ -313,21 +324,21 @@ def _written(word: Word, value: Any) -> Mapping[str, Any] | None:
     return word.fields(value) if type(value) is type(word.example) else None
 
 
-def _foreign(word: Word, mapping: Mapping[str, Any], key: str, problems: Collector) -> tuple[str, str]:
-    """Return a label and a hint for a key of another tool."""
+def _foreign(word: Word, mapping: Mapping[str, Any], key: str, problems: Collector) -> Remedy:
+    """Return the remedy for a key of another tool."""
     if word.reason:
-        return "", word.reason
+        return Remedy(hint=word.reason)
     value = mapping[key]
     fields = _written(word, value)
     name = next(iter(fields or ())) if fields else word.name
     if not fields or fields == {name: value}:
         hint = _ORDER if name in ("needs", "depends_on") else ""
-        return f"did you mean `{name}`?", hint
+        return Remedy(hint=hint, meant=name)
     if isinstance(mapping.get(name), dict) and isinstance(fields[name], dict):
-        return f"write {_entry(fields[name], problems) or _names(fields[name])} in `{name}`", ""
+        return Remedy(f"write {_entry(fields[name], problems) or _names(fields[name])} in `{name}`")
     fields = {field: amount for field, amount in fields.items() if mapping.get(field) != amount}
     entry = "" if holds_secret(value) else _entry(fields, problems)
-    return f"write {entry or _names(fields)}", ""
+    return Remedy(f"write {entry or _names(fields)}")
 
 
 def _entry(fields: Mapping[str, Any], problems: Collector) -> str:

@@ -89,6 +89,7 @@ class Source:
         hint: str = "",
         severity: Severity | None = None,
         related: tuple[Related, ...] = (),
+        meant: str = "",
     ) -> Diagnostic:
         """Return a diagnostic at two offsets of this file; by default with the severity of its code."""
         span = self.span(start, end)
@@ -102,6 +103,7 @@ class Source:
             hint=hint,
             source_line=self.line(span.line),
             related=related,
+            meant=meant,
         )
 
     def related(self, start: int, end: int, message: str) -> Related:

@@ -36,7 +36,6 @@ from launcher.schedulers.docker.names import (
 )
 from launcher.schedulers.docker.rules import check, notes, resolves_names, shares_host_name
 from launcher.schedulers.replica_request import (
-    HOST_VARIABLES,
     RANK0_ENV,
     Surroundings,
     binder,
@@ -48,7 +47,7 @@ from launcher.schedulers.replica_request import (
     without_output,
 )
 from launcher.specs.app import AppDef, CfgVal, Resource, Role
-from launcher.specs.macros import SYMBOLIC_APP_ID, escape, hosts_of
+from launcher.specs.macros import HOST_VARIABLES, SYMBOLIC_APP_ID, escape, hosts_of
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
 from launcher.specs.outputs import has_output, jobs_read, output_macro
 

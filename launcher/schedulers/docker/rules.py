@@ -16,10 +16,9 @@ from launcher.schedulers.checks import (
 )
 from launcher.schedulers.docker.labels import DEFAULT_GRACE_S, WATCHER_IMAGE
 from launcher.schedulers.docker.names import NETWORK, OURS
-from launcher.schedulers.replica_request import host_variable, serving
 from launcher.specs.app import AppDef, CfgVal, Probe, Role
 from launcher.specs.check import Problem, macros_in
-from launcher.specs.macros import SYMBOLIC_APP_ID, needs_host
+from launcher.specs.macros import SYMBOLIC_APP_ID, host_variable, needs_host, serving
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
 from launcher.specs.runopts import InvalidRunConfigException, runopts
 
@@ -183,8 +182,8 @@ def notes(app: AppDef, cfg: Mapping[str, CfgVal]) -> list[str]:
         out.append(
             f"containers on the network `bridge` do not find each other by name; `{NETWORK}` does that"
         )
-    served = serving(app) if len(app.roles) > 1 and not resolves_names(network) else ()
-    for name in served:
+    roles = {role.name: role for role in app.roles}
+    for name in serving(roles) if len(roles) > 1 and not resolves_names(network) else ():
         out.append(
             f"role `{name}`: replicas do not find each other on the network `{network}`, so"
             f" {host_variable(name)} is not set"

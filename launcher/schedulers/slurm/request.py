@@ -13,7 +13,6 @@ from typing import Any
 
 from launcher.dataclass import dataclass, field, replace
 from launcher.schedulers.replica_request import (
-    HOST_VARIABLES,
     RANK0_ENV,
     Surroundings,
     alike,
@@ -30,7 +29,7 @@ from launcher.schedulers.slurm.known import DEFAULT_JOB_DIR, SLURM
 from launcher.schedulers.slurm.options import DEFAULT_GRACE_S, minutes_of, slurm_time
 from launcher.schedulers.slurm.rules import MARK
 from launcher.specs.app import AppDef, CfgVal, Role
-from launcher.specs.macros import SYMBOLIC_APP_ID, escape, hosts_of
+from launcher.specs.macros import HOST_VARIABLES, SYMBOLIC_APP_ID, escape, hosts_of
 from launcher.specs.outputs import SYMBOLIC_OUTPUT, has_output
 from launcher.specs.secret import HIDDEN, Secret, hide, is_sensitive
 from launcher.specs.text import to_yaml

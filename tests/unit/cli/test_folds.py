@@ -1,10 +1,12 @@
 """Large matrices in plans and tables: equal jobs share a line, and nothing that matters is hidden."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from launcher.apply.events import Outcome
+from launcher.cli.arguments import attempts
 from launcher.cli.render.apps import apps_table
 from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.outcomes import outcomes_text
@@ -121,6 +123,38 @@ def test_a_result_names_each_failure_and_counts_equal_outcomes(columns: int | No
     assert any("sweep-05" in line and "FAILED" in line for line in lines)
     assert any("sweep-06" in line for line in lines)
     assert len(outcomes_text(found).splitlines()) == MANY + 1
+
+
+@pytest.mark.parametrize(
+    ("numbers", "shown"),
+    [
+        (range(1, 29), "1..28"),
+        ([*range(1, 9), 10, *range(15, 29)], "1..8,10,15..28"),
+        (range(1, 57, 2), "28 in all"),
+    ],
+)
+def test_many_attempts_of_one_job_share_a_line_with_their_numbers(numbers, shown) -> None:
+    apps = [
+        AppRecord("local_cwd", "p", f"a-{n}-k3fwx", name="a", number=n, state="succeeded") for n in numbers
+    ]
+    for app in apps:
+        app.job_file = "origin", "a.launcher.yaml"
+    [_, line] = apps_table(apps, color=False).splitlines()
+    assert re.split(" {2,}", line)[:3] == ["a", shown, "SUCCEEDED"]
+    if ".." in shown:
+        assert sum(last - first + 1 for first, last in attempts(shown)) == len(apps)
+
+
+def test_several_attempts_of_several_jobs_are_counted_by_name_and_in_all() -> None:
+    apps = [
+        AppRecord("local_cwd", "p", f"sweep-{n}-{k}", name=f"sweep-{n}", number=k, state="succeeded")
+        for n in range(12)
+        for k in (1, 2)
+    ]
+    for app in apps:
+        app.job_file = "origin", "sweep.launcher.yaml"
+    [_, line] = apps_table(apps, color=False).splitlines()
+    assert re.split(" {2,}", line)[:3] == ["sweep-0 and 11 more", "24 in all", "SUCCEEDED"]
 
 
 @pytest.mark.parametrize("columns", [None, 80])

@@ -10,6 +10,7 @@ from launcher.cli.live_display import LiveDisplay
 from launcher.cli.render import live_frames
 from launcher.cli.render.live_frames import LiveFrames, cut
 from launcher.specs.jobkey import JobKey
+from tests.terminals import launcher
 
 
 class Screen:
@@ -164,3 +165,15 @@ def test_on_a_terminal_images_have_a_row_in_place_and_a_line_at_their_end(capsys
         show(display)
     assert printed == ["train pulled web:1", "train built w:1"]  # it closes with its last row
     assert "beside it" in capsys.readouterr().err
+
+
+def test_ctrl_z_shows_the_cursor_that_a_live_table_hides(scenario):
+    scenario.job("sleep 60", name="long")
+    scenario.apply("long.launcher.yaml")
+    shown = launcher(scenario, "status", "--watch", is_controlling=True, size=(24, 80))
+    shown.until(rb"\?25l")
+    shown.type(b"\x1a")
+    shown.until(rb"\?25h")  # no shell has started the command, so the system does not suspend it
+    shown.type(b"\x03")
+    assert shown.end(130).rstrip().rpartition("?25")[2].startswith("h")
+    scenario.launcher("cancel", "long")

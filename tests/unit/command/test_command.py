@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -68,6 +69,39 @@ def test_a_command_that_cannot_be_started_or_is_killed_is_an_error_with_the_reas
     with pytest.raises(CommandError, match="no command `no-such-command-here`") as failed:
         run(["no-such-command-here", "--version"])
     assert failed.value.hint == "install `no-such-command-here`, or put its folder on PATH"
+
+
+def test_an_error_of_the_system_has_a_hint_on_how_to_go_on(tmp_path: Path):
+    script = tmp_path / "script"
+    script.write_text("echo hi\n")
+    with pytest.raises(CommandError, match="Permission denied") as failed:
+        run([str(script)])
+    assert failed.value.hint == "the file, or the file system that holds it, does not allow to execute it"
+    script.write_text("no program\n")
+    script.chmod(0o755)
+    with pytest.raises(CommandError, match="Exec format error") as failed:
+        run([str(script)])
+    assert failed.value.hint == "the file is no program for this machine"
+
+
+def test_a_command_without_open_files_has_a_hint_about_their_limit():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))  # stdin, stdout and stderr are open
+    try:
+        with pytest.raises(CommandError, match="Too many open files") as failed:
+            run(["true"])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert "ulimit -n 4096" in (failed.value.hint or "")
+
+
+def test_a_command_that_reports_an_error_of_the_system_has_the_same_hint():
+    with pytest.raises(CommandError) as failed:
+        run(["sh", "-c", "echo 'fatal: cannot open index: Too many open files' >&2; exit 128"])
+    assert "ulimit -n 4096" in (failed.value.hint or "")
+    with pytest.raises(CommandError) as failed:
+        run(["sh", "-c", "echo fatal >&2; exit 128"])
+    assert failed.value.hint is None
 
 
 @pytest.mark.slow

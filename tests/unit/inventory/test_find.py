@@ -143,8 +143,8 @@ def test_an_unknown_name_gets_the_nearest(record):
 @pytest.mark.parametrize(
     "word",
     [
-        "", "/", "a//b", "a/b/c/d", "a/b/x", "a/b/-1", "a/b/1,", "a@", "a@x", "a@²", "x://y", "://a/b", "@1",
-        "a/b/",
+        "", "/", "a//b", "a/b/c/d", "a:b/c/x", "a@1/b/-1", "a/b/c/1,", "a@", "a@x", "a@²", "x://y", "://a/b",
+        "@1", "a/b/",
     ],
 )  # fmt: skip
 def test_a_word_that_has_no_form_of_an_app_is_a_usage_error(record, word):
@@ -207,3 +207,47 @@ def test_the_file_of_an_attempt_is_below_its_root_or_in_a_checkout_of_its_reposi
     file.unlink()
     with pytest.raises(LauncherError, match="not there any more"):
         job_file(str(tmp_path), "jobs/a.launcher.yaml")
+
+
+def test_a_project_before_the_job_selects_the_job_of_that_project(record):
+    here, there = launch("train"), launch("train", project="vision")
+    record(attempt(here, "succeeded"), attempt(there, "failed"), attempt(there, "succeeded", number=2))
+    assert find_app("vision/train").session == "vision"
+    assert find_app("default/train").session == "default"
+    assert find_app("vision/train@1").number == 1
+    part = find("vision/train/main/0,2")
+    assert (part.app.session, part.role, part.replicas) == ("vision", "main", (0, 2))
+    assert [app.session for app in find_all("vision/tr*").apps] == ["vision"]
+
+
+def test_a_target_after_the_project_selects_the_job_of_that_target(record):
+    job = launch("train", project="vision")
+    record(attempt(job, "succeeded"), attempt(replace(job, key=job.key._replace(target="prod")), "failed"))
+    assert find_app("vision.prod/train").session == "vision.prod"
+    assert find_app("vision/train", "prod").session == "vision.prod"
+    with pytest.raises(UsageError, match="is of target `prod`, not `default`"):
+        find_app("vision.prod/train", "default")
+
+
+def test_a_project_before_the_name_of_a_matrix_selects_its_jobs(record):
+    jobs = [launch(f"sweep-{k}", project="vision") for k in "ab"]
+    record(*[attempt(replace(job, file="sweep.launcher.yaml"), "succeeded") for job in jobs])
+    assert [app.session for app in find_all("vision/sweep").apps] == ["vision", "vision"]
+
+
+def test_a_role_goes_before_a_job_of_a_project_unless_whole_apps_are_asked_for(record):
+    record(attempt(launch("train"), "succeeded"), attempt(launch("main", project="train"), "succeeded"))
+    assert (find("train/main").app.session, find("train/main").role) == ("default", "main")
+    assert find_app("train/main").session == "train"
+
+
+def test_an_unknown_job_of_a_known_project_gets_the_nearest_of_that_project(record):
+    record(attempt(launch("train", project="vision"), "succeeded"), attempt(launch("trial"), "succeeded"))
+    for finding in (find, find_app):
+        with pytest.raises(LauncherError, match="project `vision` has no job `trian`") as caught:
+            finding("vision/trian")
+        assert caught.value.hint == "did you mean `vision/train`?"
+    with pytest.raises(LauncherError, match="no job or app is named `visoin`"):
+        find("visoin/train")
+    with pytest.raises(LauncherError, match="project `visoin` has no job `train`"):
+        find_app("visoin/train")

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from launcher.jobfile import Environment, compile_files
+from launcher.jobfile.compile import discover
 from launcher.jobfile.compile.discover import find_files
 
 GOOD = "version: 1\nname: NAME\nroles: {main: {entrypoint: env}}\n"
@@ -40,6 +41,15 @@ def found(top: Path, *paths: str) -> list[str]:
 def test_a_directory_means_the_files_that_no_pattern_excludes(folder, patterns, names):
     (folder / "launcher.toml").write_text(f"exclude = {patterns}\n")
     assert found(folder) == names
+
+
+def test_a_directory_in_no_project_is_searched_only_up_to_a_number_of_files(folder, monkeypatch):
+    monkeypatch.setattr(discover, "MOST_OUTSIDE", 5)
+    files, [problem] = find_files(["."], str(folder))
+    assert (files, problem.code, problem.file) == ([], "too-large", ".")
+    assert found(folder, "sub") == ["four", "three"]
+    (folder / "launcher.toml").touch()
+    assert len(found(folder)) == len(found(folder, "sub", ".")) == 5
 
 
 def test_a_path_given_on_the_command_line_is_taken_despite_exclude(folder):

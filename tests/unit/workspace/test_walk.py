@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from launcher.workspace import walk_workspace
+from launcher.workspace.ignore import WorkspaceError
 
 
 def write(folder: Path, *names: str, ignore: str = "") -> Path:
@@ -26,6 +27,15 @@ def test_folders_come_from_the_top_with_the_files_that_count(tmp_path: Path) -> 
         (str(tmp_path / "sub"), ["deep"], ["x"]),
         (str(tmp_path / "sub/deep"), [], ["y"]),
     ]
+
+
+def test_a_folder_may_be_given_as_an_address_of_a_file(tmp_path: Path) -> None:
+    write(tmp_path, "a.py")
+    assert list(walk_workspace(f"file://{tmp_path}")) == [(str(tmp_path), [], ["a.py"])]
+    with pytest.raises(WorkspaceError, match="cannot be read from s3://"):
+        next(walk_workspace("s3://bucket/folder"))
+    with pytest.raises(WorkspaceError, match="there is no"):
+        next(walk_workspace(tmp_path / "gone"))
 
 
 def test_a_folder_that_a_pattern_takes_back_is_reached(tmp_path: Path) -> None:
