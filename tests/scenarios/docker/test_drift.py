@@ -61,6 +61,38 @@ def test_a_job_that_ends_gracefully_at_a_stop_by_hand_was_stopped_by_hand(scenar
     assert scenario.actions(file) == {"job": "hold"}
 
 
+def test_a_replica_that_a_user_restarts_goes_on_in_its_attempt(scenario, running):
+    """`docker restart` stops the container and starts it: for the engine two acts, for the user one."""
+    file, app = running
+    engine, first = scenario.daemon, scenario.container(app, 0)
+    for _ in range(3):
+        engine.ask("POST", f"/containers/{first.id}/restart", t=0)
+    until(lambda: scenario.status("job")["num_restarts"] == 3)
+    assert [each.state for each in scenario.containers(app)] == ["running", "running"]
+    assert scenario.actions(file) == {"job": "keep"}
+    engine.stop(first.id)
+    scenario.wait("job", code=None)
+    [attempt] = scenario.attempts()
+    assert (attempt.state, attempt.message) == ("cancelled", "main/0 was stopped by hand")
+    assert [each.state for each in scenario.containers(app)] == ["exited", "exited"]
+
+
+def test_an_app_ends_when_a_user_starts_a_replica_whose_role_waits(scenario):
+    run = f"image: {SHELL_IMAGE}, entrypoint: sleep, args: [1000]"
+    roles = f"roles: {{main: {{{run}}}, late: {{{run}, depends_on: {{main: succeeded}}}}}}"
+    file = scenario.write("job.launcher.yaml", f"version: 1\nname: job\nscheduler: local_docker\n{roles}\n")
+    scenario.apply(file)
+    [app] = scenario.apps()
+    late = scenario.container(app, role="late")
+    scenario.daemon.ask("POST", f"/containers/{late.id}/start")
+    scenario.wait("job", code=None)
+    [attempt] = scenario.attempts()
+    why = "late/0 was started by hand while waiting for main (succeeded)"
+    assert (attempt.state, attempt.message) == ("cancelled", why)
+    assert why in scenario.plan(file, "--fail-on", "drift", code=3)
+    assert [each.state for each in scenario.containers(app)] == ["exited", "exited"]
+
+
 def test_drift_is_reported_until_a_job_without_containers_runs_again_on_request(scenario, running):
     file, app = running
     scenario.remove_by_hand(scenario.containers(app))
