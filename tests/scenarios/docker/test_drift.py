@@ -152,6 +152,20 @@ def test_an_apply_that_follows_a_removed_container_ends_with_the_outcome_and_nam
     assert "LOST" in out
 
 
+@pytest.mark.parametrize("stop", ["cancel job", "apply job.launcher.yaml --rerun job --yes"])
+def test_a_container_that_was_started_by_hand_is_stopped_by_a_cancellation_and_before_another_attempt(
+    scenario, stop
+):
+    scenario.run_to_end(scenario.job('test ! -e "$0.ran" || exec sleep 1000; touch "$0.ran"'))
+    [app] = scenario.apps()
+    scenario.daemon.ask("POST", f"/containers/{scenario.container(app).id}/start")
+    scenario.launcher(*stop.split())
+    assert scenario.container(app).state == "exited"
+    assert [each.state for each in scenario.attempts()][:1] == ["succeeded"]
+    assert scenario.status(app)["state"] == "SUCCEEDED"
+    scenario.wait("job")
+
+
 def test_a_container_that_was_started_by_hand_after_a_success_is_named_by_every_reader(scenario, monkeypatch):
     """`status`, `plan` and `list` agree, in the state folder that ran the job and in another one."""
     file = scenario.job('test ! -e "$0.ran" || exec sleep 1000; touch "$0.ran"')
