@@ -105,17 +105,6 @@ class Submission:
         return self.step.key
 
     @property
-    def _drifted(self) -> Attempt | None:
-        """The ended attempt before, if another program has changed something of it."""
-        last = self.step.latest
-        return last if last is not None and last.drift and last.state in ENDED_STATES else None
-
-    @property
-    def stops(self) -> bool:
-        """Whether `stop_old` may have something to stop."""
-        return bool(self.step.stops) or self._drifted is not None
-
-    @property
     def app_id(self) -> str:
         return self.attempt.app_id
 
@@ -172,8 +161,8 @@ class Submission:
         """Stop the attempts that the created one replaces, and containers that a user has started again."""
         for old in self.step.stops:
             self._at.stop(old, self.step)
-        if self._drifted is not None:
-            self._at.engines.get(self._drifted.scheduler).cancel(self._drifted.app_id)
+        for last in self.step.drifted:
+            self._at.engines.get(last.scheduler).cancel(last.app_id)
 
     def note_receivers(self) -> None:
         """Note the receivers of the outcome; without receivers, remove the note that a killed client left.
@@ -390,7 +379,7 @@ class _Order:
             except LauncherError as error:
                 refusals[app_id] = error
         self._drop([refusals.get(app_id) for app_id in self.open])
-        stopping = [app_id for app_id, each in self.open.items() if each.stops]
+        stopping = [app_id for app_id, each in self.open.items() if each.step.stops or each.step.drifted]
         if stopping:
             errors = dict(in_threads(lambda app_id: self.open[app_id].stop_old(), stopping))
             self._drop([errors.get(app_id) for app_id in self.open])
