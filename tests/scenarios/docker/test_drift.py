@@ -93,6 +93,22 @@ def test_an_app_ends_when_a_user_starts_a_replica_whose_role_waits(scenario):
     assert [each.state for each in scenario.containers(app)] == ["exited", "exited"]
 
 
+def test_the_container_of_a_waiting_attempt_runs_nothing_when_a_user_starts_it(scenario):
+    image, daemon = "launcher-test/entry:1", scenario.daemon
+    body = {"Image": SHELL_IMAGE, "Entrypoint": ["sh", "-c", "sleep 1000"]}
+    made = daemon.ask("POST", "/containers/create", body)["Id"]
+    commit(made, image, {})
+    daemon.ask("DELETE", f"/containers/{made}")
+    _, gate = scenario.running(name="first")
+    top = "needs: [first]\ncfg: {override_entrypoint: true}"
+    scenario.apply(scenario.job("true", name="second", image=image, top=top))
+    [marker] = [each for each in scenario.containers() if each.name.endswith(".waiting")]
+    daemon.ask("POST", f"/containers/{marker.id}/start")
+    until(lambda: daemon.inspect(marker.id)["State"]["Status"] == "exited")
+    gate.open()
+    scenario.wait("second")
+
+
 def test_drift_is_reported_until_a_job_without_containers_runs_again_on_request(scenario, running):
     file, app = running
     scenario.remove_by_hand(scenario.containers(app))
