@@ -85,6 +85,7 @@ def plan_launches(
         refused, notes = ask_schedulers(plan, engines)
         plan = dry_run_plan(decided(refused=refused), engines, requests=requests) if refused else plan
         plan = plan.with_notes(notes)
+    plan = replace(plan, images=_images_of(plan, engines))
     plan = _with_estimates(_with_notes(plan, engines, limits, chosen), store)
     if room is None:
         return plan, snapshot
@@ -105,6 +106,17 @@ def _in_sparse_checkouts(choices: Choices, launches: Sequence[Launch], snapshot:
         left_out = tree.left_out(sorted(paths)) if tree is not None else ()
         scopes.append(replace(scope, left_out=frozenset(left_out)))
     return replace(choices, scopes=tuple(scopes))
+
+
+def _images_of(plan: Plan, engines: Engines) -> dict[str, dict[str, str]]:
+    """Return `Plan.images` as they are now."""
+    names: dict[str, dict[str, None]] = {}
+    for step in plan.steps:
+        if step.starts and step.launch is not None:
+            images = (role.image for role in step.launch.app.roles)
+            names.setdefault(step.launch.scheduler, {}).update(dict.fromkeys(images))
+    found = {name: engines.get(name).images_now(images) or {} for name, images in names.items()}
+    return {name: {each: now.id for each, now in ids.items()} for name, ids in found.items() if ids}
 
 
 def _with_notes(plan: Plan, engines: Engines, limits: Sequence[Limit], launches: Sequence[Launch]) -> Plan:
@@ -135,13 +147,15 @@ def approved_part(plan: Plan, approvals: Sequence[Approval], store: Store, engin
 
 def plan_rest(plan: Plan, schedulers: Iterable[str], store: Store, engines: Engines) -> Plan:
     """Return the rest of a plan. Raises StaleError or BlockedError when it does not fit the snapshot."""
-    from launcher.plan.recheck import recheck
+    from launcher.plan.recheck import recheck, with_images
 
     launches = [step.launch for step in plan.steps if step.launch is not None]
     keys = [step.key for step in plan.steps]
     snapshot = observe(store, engines, launches, keys=keys, schedulers=schedulers)
     # Only a saved plan can expire; this process has just made the others.
     checked = recheck(plan, snapshot, now=time.time() if plan.plan_id else 0)
+    if plan.images:
+        checked = with_images(checked, _images_of(checked.plan, engines))
     if refusal := checked.refusal():
         raise refusal
     starting = {step.key: step.launch for step in checked.plan.steps if step.starts and step.launch}

@@ -159,9 +159,11 @@ class Submission:
             keep(part.digest)
 
     def stop_old(self) -> None:
-        """Stop the attempts that the created one replaces."""
+        """Stop the attempts that the created one replaces, and containers that a user has started again."""
         for old in self.step.stops:
             self._at.stop(old, self.step)
+        for last in self.step.drifted:
+            self._at.engines.get(last.scheduler).cancel(last.app_id)
 
     def note_receivers(self) -> None:
         """Note the receivers of the outcome; without receivers, remove the note that a killed client left.
@@ -376,7 +378,7 @@ class _Order:
             except LauncherError as error:
                 refusals[app_id] = error
         self._drop([refusals.get(app_id) for app_id in self.open])
-        stopping = [app_id for app_id, each in self.open.items() if each.step.stops]
+        stopping = [app_id for app_id, each in self.open.items() if each.step.stops or each.step.drifted]
         if stopping:
             errors = dict(in_threads(lambda app_id: self.open[app_id].stop_old(), stopping))
             self._drop([errors.get(app_id) for app_id in self.open])

@@ -90,8 +90,8 @@ the others are stopped all the same, and the exit code is 1."""
         apps, of_groups = _chosen(args)
         problems: list[Problem] = []
         seen = _inspected(apps, problems, console)
-        live = [app for app in seen if app.is_live]
-        _note_ended([app for app in seen if not app.is_live], of_groups, console)
+        live = [app for app in seen if app.is_live or _was_started_again(app)]
+        _note_ended([app for app in seen if app not in live], of_groups, console)
         is_unclear = len(live) > 1 and not of_groups.isdisjoint(app.handle for app in live)
         if live and not args.yes and (is_unclear or always_asks):
             _ask_to_stop(live, console)
@@ -100,6 +100,11 @@ the others are stopped all the same, and the exit code is 1."""
         if args.json:
             _print_result(current(seen), problems, code, console)
         return code
+
+
+def _was_started_again(app: AppRecord) -> bool:
+    """Whether a replica of an ended app runs, which another program has started."""
+    return app.has_ended and any(each.state == "running" for each in app.replicas)
 
 
 def _note_ended(apps: Sequence[AppRecord], of_groups: set[str], console: Console) -> None:

@@ -110,6 +110,8 @@ class App(AppState):
             return stopping("cancel", "cancelled", cancelled(self.cancel), by=by, grace_s=self.grace_s)
         if self.orphaned:
             return stopping("parent", "cancelled", self.orphaned)
+        if self.out_of_order:
+            return stopping("hand", "cancelled", self.out_of_order, by=self.out_of_order.partition(" ")[0])
         if self.broken is not None:
             return stopping("start", "failed", self.broken["why"], code=self.broken.get("code"))
         if self.timeout_s and self.started_at and now >= self.started_at + self.timeout_s + self.clock_s:

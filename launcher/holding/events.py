@@ -154,6 +154,11 @@ def waits_for_roles(missing: "Iterable[tuple[str, str]]") -> str:
     return "waiting for " + listed if listed else ""
 
 
+def started_by_hand(replica: str, missing: "Iterable[tuple[str, str]]") -> str:
+    """The message of an app of which another program started a replica while its role waited."""
+    return f"{replica} was started by hand while {waits_for_roles(missing)}"
+
+
 def seconds(number: float) -> str:
     """Return a duration as text: `90 s`, `0.5 s`."""
     return f"{int(number) if number == int(number) else number} s"

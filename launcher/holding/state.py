@@ -1,6 +1,13 @@
 """The state of an app, folded from its recorded events. Pure; Python >= 3.6. `app.py` adds decisions."""
 
-from launcher.holding.events import IN_LINE, STOPPED_AT_END, stop_reason, waits_for_jobs, waits_for_roles
+from launcher.holding.events import (
+    IN_LINE,
+    STOPPED_AT_END,
+    started_by_hand,
+    stop_reason,
+    waits_for_jobs,
+    waits_for_roles,
+)
 from launcher.holding.replica import ENDED, PENDING, RUNNING, Order, Replica, Role
 from launcher.holding.use import Use
 
@@ -26,6 +33,7 @@ class AppState:
         order: the replicas that have yet to start.
         stop: the first final `stopping` event; None while there is none.
         stop_reason: why the last `stopping` event stopped replicas; "" for none.
+        out_of_order: the start by another program of a replica whose role waits, as a sentence; "" for none.
         clock_s: seconds by which the clock of the events was set ahead since the start; negative for back.
         num_restarts: restarts of the app, of its roles and of single replicas, together.
         inputs_changed: its input files that changed while it waited or ran, as text.
@@ -57,7 +65,7 @@ class AppState:
         self.stop = None  # type: Optional[Event]
         self.stop_reason = ""
         self.cancel = self.broken = self.grace_s = None  # type: Any
-        self.orphaned = self.unmet = ""
+        self.orphaned = self.unmet = self.out_of_order = ""
         self.is_withdrawn = False
         self.active = 0
         self.to_stop = {}  # type: dict[Replica, Optional[float]]
@@ -105,6 +113,17 @@ class AppState:
             return "running", ""
         is_waiting = replica.role in self.order.waiting and self.state in ("created", "running")
         return "pending", waits_for_roles(self.order.missing(replica.role)) if is_waiting else ""
+
+    def unasked(self, replica: Replica) -> str:
+        """What a new run of the replica is that no line of the record asks for: `restart`, `early`, or ""."""
+        is_stopping = self.stop is not None or self.restarting is not None
+        if self.state != "running" or is_stopping or replica.role.restarting is not None:
+            return ""
+        if replica.state in (RUNNING, ENDED):
+            return "restart"
+        is_first = replica.state == PENDING and not replica.restarts
+        waits = replica.role in self.order.waiting and self.order.missing(replica.role)
+        return "early" if is_first and waits else ""
 
     # -- events --------------------------------------------------------------------------------------------
 
@@ -156,6 +175,8 @@ class AppState:
         replica = self.replica(event)
         if not self.has_ended:
             self.state, self.is_quiet = "running", False
+        if event.get("hand") and not self.out_of_order:
+            self.out_of_order = started_by_hand(replica.name, self.order.missing(replica.role))
         self.order.drop([replica])
         if replica.state in (RUNNING, ENDED):  # no line of the record says that it was restarted
             self._reset(replica)

@@ -202,6 +202,7 @@ def _plan(data: Mapping[str, Any]) -> Plan:
         ),
         selection=Selection(**{**selection, **words}),
         engines=data["engines"],
+        images=data.get("images", {}),
         commits=data["commits"],
         plan_id=data["plan_id"],
         created_at=_seconds(data["created_at"]) or 0,
@@ -309,6 +310,7 @@ def encode(plan: Plan) -> dict[str, Any]:
         "jobs": [_step(step, with_place=with_place) for step in plan.steps],
         **_filled(
             {
+                "images": {name: dict(ids) for name, ids in plan.images.items()},
                 "effects": effects_json(plan),
                 "estimate": total.to_json() if total.jobs else None,
                 "over_budget": [each.to_json() for each in overruns(plan.steps)],

@@ -77,6 +77,7 @@ class Plan:
 
     Attributes:
         engines: scheduler → fingerprint of the engine, for the schedulers that the steps touch.
+        images: scheduler → name of an image of the jobs that start → its id, where the engine has it.
         plan_id, created_at, expires_at: given by `stamped`; "" and 0 (seconds since the epoch) before.
         commits: origin → git commit of its job files, with `-dirty` when the tree was.
         turns: short sentences about jobs that it starts and that have to take turns on this machine.
@@ -89,6 +90,7 @@ class Plan:
     problems: tuple[PlanProblem, ...] = ()
     selection: Selection = Selection()
     engines: Mapping[str, str] = field(default_factory=dict)
+    images: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     commits: Mapping[str, str] = field(default_factory=dict)
     turns: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ that this plan has started and that failed.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from launcher.dataclass import dataclass, replace
@@ -149,6 +149,27 @@ def _unfit(plan: Plan, snapshot: Snapshot, now: float) -> tuple[Stale, ...]:
         for name, fingerprint in plan.engines.items()
         if snapshot.fingerprints.get(name) != fingerprint
     )
+
+
+def with_images(checked: Recheck, images: Mapping[str, Mapping[str, str]]) -> Recheck:
+    """Return the check with the images that are not those of the plan any more.
+
+    Args:
+        images: those of the jobs that are left to start, as `Plan.images`.
+    """
+    starting = {
+        (step.launch.scheduler, role.image)
+        for step in checked.plan.steps
+        if step.starts and step.launch is not None
+        for role in step.launch.app.roles
+    }
+    moved = tuple(
+        Stale(reason=Reason("image_changed", name, before, images.get(scheduler, {}).get(name)))
+        for scheduler, known in checked.plan.images.items()
+        for name, before in known.items()
+        if (scheduler, name) in starting and images.get(scheduler, {}).get(name) != before
+    )
+    return replace(checked, stale=(*checked.stale, *moved))
 
 
 def _today(step: Step, plan: Plan, grounds: Grounds, asked: Collection[JobKey]) -> _Today:

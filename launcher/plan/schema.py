@@ -399,6 +399,10 @@ PLAN: Final = record(
         "jobs": items(_JOB),
     },
     {
+        "images": table(
+            table(text()),
+            "Scheduler to the ids of images by name; the plan is refused where a name means another one.",
+        ),
         "effects": EFFECTS,
         "estimate": _TOTAL,
         "over_budget": items(_OVERRUN),

@@ -230,6 +230,12 @@ class Step:
         return self.has_effects and bool(self.stops)
 
     @property
+    def drifted(self) -> tuple[Attempt, ...]:
+        """The ended attempt that decided, where another program has changed something of it."""
+        is_changed = self.latest is not None and self.latest.drift and not self.latest.is_live
+        return (self.latest,) if self.latest is not None and is_changed else ()
+
+    @property
     def app_id(self) -> str:
         """The app id of the attempt to make; "" for none."""
         return attempt_id(self.key, self.number) if self.starts else ""
@@ -335,7 +341,7 @@ ReasonCode = Literal[
     "drift", "interrupted", "in_progress", "superseded", "orphan", "disabled", "protected", "over_capacity",
     "record_unreadable", "refused", "unapproved", "already_running", "already_succeeded", "origin_conflict",
     "duplicate_job", "unknown_need", "needs_cycle", "attempt_changed", "already_applied", "expired",
-    "not_yet_valid", "other_engine", "other_origin",
+    "not_yet_valid", "other_engine", "image_changed", "other_origin",
 ]  # fmt: skip
 REASONS: Final[dict[ReasonCode, str]] = {
     # Why a job gets the action that the plan shows.
@@ -377,6 +383,7 @@ REASONS: Final[dict[ReasonCode, str]] = {
     "expired": "the plan is too old",
     "not_yet_valid": "the plan was made at a time that this machine's clock has not reached",
     "other_engine": "the plan was made for another engine",
+    "image_changed": "the name of an image means another image than in the plan",
     "other_origin": "the plan was made for another repository",
 }
 _NAMED: Final = frozenset({"needs_changed", "needs_failed"})

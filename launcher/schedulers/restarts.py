@@ -106,7 +106,8 @@ class RestartReader:
     def read(self) -> Iterator[Restart]:
         for event in () if self.is_over else self._events():
             try:
-                restart = self._restart(event) if event["e"] == "restart" else None
+                is_counted = event["e"] == "restart" and event.get("by") != "hand"
+                restart = self._restart(event) if is_counted else None
                 self._app.take(event)
             except (LookupError, TypeError, ValueError, AttributeError):  # a torn line, or a later version's
                 continue

@@ -21,6 +21,7 @@ Facts, separated by `; `::
     clock 60        the clock was set ahead by 60 s; `clock -60`: back
     orphaned, withdrawn, unmet WHY, broken WHY, adopted, waiting a b, met a, queued
     restart a/0     by its engine, its first    requeued        all of it is run again
+    a/0 by hand     another program starts it while its role waits
 
 Decisions::
 
@@ -217,6 +218,11 @@ HISTORIES = [
     ("a b<a:ready", "go; a/0; a/0 ready; b/0; a/0=0; b/0=0; quiet", [DONE]),
     ("a.s b<a:succeeded c<b:ready", "go; a/0; a/0=-0; quiet",
      ["stopping peer", "ended failed nothing runs any more that the other roles wait for"]),
+    # Another program starts a replica whose role waits
+    ("d a*2<d:succeeded", "go; d/0; a/1 by hand; d/0=-143; a/1=-143; quiet",
+     ["stopping hand a/1", "ended cancelled a/1 was started by hand while waiting for d (succeeded)"]),
+    ("d a<d:succeeded", "go; d/0; a/0 by hand; a/0=0; d/0=0; quiet",
+     ["stopping hand a/0", "ended cancelled a/0 was started by hand while waiting for d (succeeded)"]),
     ("a b<a:started %60", "go; a/0; b/0; @60; a/0=-1; b/0=-1; quiet",
      ["stopping timeout", "ended failed timed out after 60 s"]),
 ]  # fmt: skip
@@ -293,7 +299,9 @@ def _fact(text):
         return dict(where, e="exit", **_end(end))
     if rest == "late":
         return dict(where, e="late", why="not ready after 60 s")
-    return dict(where, e=rest) if rest else dict(where, e="spawn", pid=1, start=1)
+    if rest in ("", "by hand"):
+        return dict(where, e="spawn", pid=1, start=1, **({"hand": True} if rest else {}))
+    return dict(where, e=rest)
 
 
 def _end(text):

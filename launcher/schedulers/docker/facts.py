@@ -30,7 +30,9 @@ the network stayed. The code of a run that ended under the engine's eyes is what
 `kill`, the watcher records no exit before the engine has answered on a new connection: a stopping engine
 accepts no connections any more before it ends the first container.
 
-A run that the engine itself restarted goes on: the run before it does not count. A run that launcher stopped
+A run that the engine itself restarted goes on: the run before it does not count. So does one that a user
+started again, with `docker restart` for example, before the app has ended. A start by a user of a replica
+whose role waits is in no order of the app's, which ends. A run that launcher stopped
 is judged by the reason of the stop. A container that a killed engine may have started, without knowing of
 that when it is back, is lost, too: started now, it might run twice.
 """
@@ -44,14 +46,15 @@ from launcher.holding.events import created, stopping
 from launcher.holding.replica import ENDED, RUNNING, Replica
 from launcher.schedulers.docker.client.errors import cause_of
 from launcher.schedulers.docker.client.objects import Container
-from launcher.schedulers.docker.journal import HeldApp, Journal, restart_of_engine
+from launcher.schedulers.docker.journal import HeldApp, Journal, restart_by
 from launcher.schedulers.docker.labels import Labels, is_by_engine
 from launcher.schedulers.docker.names import AT_END, CANCELLED, STOPPED, TIMED_OUT, is_replica, mark_of, where
 from launcher.schedulers.logs import Where
 
 Event = dict[str, Any]
-EndOf = Callable[[Container], Mapping[str, Any]]
-"""The fields of the `exit` of a run that launcher did not stop: code, oom, why, lost, hand, said."""
+EndOf = Callable[[Container], Mapping[str, Any] | None]
+"""The fields of the `exit` of a run that launcher did not stop: code, oom, why, lost, hand, said. None for a
+container that runs again by now."""
 
 NONE_SEEN: Mapping[str, tuple[float, int | None]] = {}
 UNNAMED = ""
@@ -259,8 +262,11 @@ def _of_container(app: HeldApp, replica: Replica, container: Container, end_of: 
         at = _ns(container.started_at)
         unknown = container.restarts - app.of_engine.get((role, k), 0)
         for number in range(replica.retries + 1, replica.retries + 1 + unknown):
-            yield {**restart_of_engine(role, k, number), "id": container.id, "t": at}
-        yield {"e": "spawn", **run, "t": at}
+            yield {**restart_by("engine", role, k, number), "id": container.id, "t": at}
+        unasked = app.unasked(replica) if app.may_restart and not _is_of_engine(container) else ""
+        if unasked == "restart":
+            yield {**restart_by("hand", role, k, replica.retries), "id": container.id, "t": at}
+        yield {"e": "spawn", **run, **({"hand": True} if unasked == "early" else {}), "t": at}
     if not container.ended:
         return
     is_late = bool(replica.late) and not is_new
@@ -270,8 +276,18 @@ def _of_container(app: HeldApp, replica: Replica, container: Container, end_of: 
     was_stopped = is_stopped and (role, k) in app.nameless_ends
     if is_new or replica.state == RUNNING or was_spared or was_stopped:
         how = {"code": container.exit_code, "stopped": True} if is_stopped else end_of(container)
+        if how is None:
+            return
         known = {name: value for name, value in how.items() if value or name == "code"}
         yield {"e": "exit", **run, **known, "t": max(_ns(container.ended_at), _ns(container.started_at))}
+
+
+def _is_of_engine(container: Container) -> bool:
+    """Whether the engine restarts the container by itself. It forgets how often when it starts anew."""
+    labels = Labels(container.labels)
+    rule = labels.retries.get(labels.role, (0, "", 0))
+    is_probed = any(role == labels.role and rules.get("ready") for role, _, rules in labels.order)
+    return rule[0] > 0 and is_by_engine(rule, is_probed=is_probed)
 
 
 def _is_new(replica: Replica, container: Container) -> bool:

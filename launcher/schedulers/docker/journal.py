@@ -12,8 +12,9 @@ run of a replica has its container, and the start of the run by the engine's clo
     {"e": "reaped"}                         the ledger has the outcome
     {"e": "logs-removed"}                   `gc --logs` removes the containers; the record stays without them
 
-and fields: `by: engine` of a `restart` that the engine made, with the `use` of the run before it; `removed`
-of the `exit` of a replica whose container is gone; `drift` of `ended`. Only watchers know the `use` of a run.
+and fields: `by: engine` of a `restart` that the engine made, and `by: hand` of one that a user made, with the
+`use` of the run before it; `hand` of the `spawn` of a replica whose role waits; `removed` of the `exit` of a
+replica whose container is gone; `drift` of `ended`. Only watchers know the `use` of a run.
 
 Version 0.1 had other kinds, and times in seconds, where today's lines have integers, nanoseconds::
 
@@ -197,8 +198,8 @@ class HeldApp(App):
         if event.get("by") == "engine":
             where = event["role"], event["k"]
             self.of_engine[where] = self.of_engine.get(where, 0) + 1
-            if event.get("use"):
-                self.replica(event).count_use(event["use"], at)
+        if event.get("use"):
+            self.replica(event).count_use(event["use"], at)
 
     def _on_ended(self, event: Event, at: float) -> None:
         super()._on_ended(event, at)
@@ -308,7 +309,7 @@ class OldJournal:
         where, start = (line["role"], line["k"]), line.get("started_at")
         by_engine = line.get("restarts", 0) - self._counts.get(("REPLICA", *where), 0)
         for number in range(self._of_engine.get(where, 0), by_engine):
-            yield restart_of_engine(*where, number + 1)
+            yield restart_by("engine", *where, number + 1)
         self._of_engine[where] = by_engine
         yield from self._run(where, None, start)
         event: Event = {"e": "exit", "role": where[0], "k": where[1], "code": line["code"]}
@@ -410,6 +411,6 @@ _READ = {
 }
 
 
-def restart_of_engine(role: str, k: int, number: int) -> Event:
-    """The event of a restart that the engine made by its own policy."""
-    return {"e": "restart", "scope": "replica", "role": role, "k": k, "n": number, "by": "engine"}
+def restart_by(by: str, role: str, k: int, number: int) -> Event:
+    """The event of a restart that the `engine` made by its own policy, or a user by `hand`."""
+    return {"e": "restart", "scope": "replica", "role": role, "k": k, "n": number, "by": by}

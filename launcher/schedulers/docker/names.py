@@ -28,6 +28,9 @@ OUTPUT = "/launcher/output"
 NEEDS = "/launcher/needs"
 """Folder of the mount points of the output folders of other jobs."""
 
+RUNS_NOTHING = {"Entrypoint": ["true"], "Cmd": []}
+"""The command of containers that are never started, should a user start one."""
+
 _OUTPUT_END = "-output"
 _LIMIT = 63  # length of a DNS label: a container's name is its hostname
 _MARK = 6

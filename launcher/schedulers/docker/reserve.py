@@ -21,7 +21,7 @@ from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.containers import is_foreign, name_taken
 from launcher.schedulers.docker.labels import RESERVATION_LABELS, WATCHER, attempt_labels, not_inherited
-from launcher.schedulers.docker.names import scratch_volume, waiting_container
+from launcher.schedulers.docker.names import RUNS_NOTHING, scratch_volume, waiting_container
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.request import build_request
 from launcher.schedulers.docker.submission import DockerSubmission, watcher_label
@@ -154,7 +154,7 @@ class DockerReservation(BackendReservation):
             record.write_labels(app_dir, engine, self._labels)
             record.add_row(self._labels)
             labels = not_inherited(inherited, {**self._labels, **RESERVATION_LABELS})
-            body = {"Image": image, "Cmd": ["true"], "Labels": labels}
+            body = {"Image": image, **RUNS_NOTHING, "Labels": labels}
             try:
                 marker = engine.create(app_id, body)
             except NameTaken as error:

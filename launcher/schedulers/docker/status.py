@@ -271,6 +271,8 @@ def _drift(app: HeldApp) -> str:
     for each in app.replicas:
         if each.lost and (each.role.name, each.k) in app.removed:
             return each.lost
+    if app.stop is not None and app.stop["why"] == "hand":
+        return str(app.stop["message"])
     by_hand = [each.name for each in app.replicas if each.state == ENDED and each.by_hand]
     return f"{by_hand[0]} was stopped by hand" if by_hand else ""
 

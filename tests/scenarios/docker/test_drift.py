@@ -61,6 +61,54 @@ def test_a_job_that_ends_gracefully_at_a_stop_by_hand_was_stopped_by_hand(scenar
     assert scenario.actions(file) == {"job": "hold"}
 
 
+def test_a_replica_that_a_user_restarts_goes_on_in_its_attempt(scenario, running):
+    """`docker restart` stops the container and starts it: for the engine two acts, for the user one."""
+    file, app = running
+    engine, first = scenario.daemon, scenario.container(app, 0)
+    for _ in range(3):
+        engine.ask("POST", f"/containers/{first.id}/restart", t=0)
+    until(lambda: scenario.status("job")["num_restarts"] == 3)
+    assert [each.state for each in scenario.containers(app)] == ["running", "running"]
+    assert scenario.actions(file) == {"job": "keep"}
+    engine.stop(first.id)
+    scenario.wait("job", code=None)
+    [attempt] = scenario.attempts()
+    assert (attempt.state, attempt.message) == ("cancelled", "main/0 was stopped by hand")
+    assert [each.state for each in scenario.containers(app)] == ["exited", "exited"]
+
+
+def test_an_app_ends_when_a_user_starts_a_replica_whose_role_waits(scenario):
+    run = f"image: {SHELL_IMAGE}, entrypoint: sleep, args: [1000]"
+    roles = f"roles: {{main: {{{run}}}, late: {{{run}, depends_on: {{main: succeeded}}}}}}"
+    file = scenario.write("job.launcher.yaml", f"version: 1\nname: job\nscheduler: local_docker\n{roles}\n")
+    scenario.apply(file)
+    [app] = scenario.apps()
+    late = scenario.container(app, role="late")
+    scenario.daemon.ask("POST", f"/containers/{late.id}/start")
+    scenario.wait("job", code=None)
+    [attempt] = scenario.attempts()
+    why = "late/0 was started by hand while waiting for main (succeeded)"
+    assert (attempt.state, attempt.message) == ("cancelled", why)
+    assert why in scenario.plan(file, "--fail-on", "drift", code=3)
+    assert [each.state for each in scenario.containers(app)] == ["exited", "exited"]
+
+
+def test_the_container_of_a_waiting_attempt_runs_nothing_when_a_user_starts_it(scenario):
+    image, daemon = "launcher-test/entry:1", scenario.daemon
+    body = {"Image": SHELL_IMAGE, "Entrypoint": ["sh", "-c", "sleep 1000"]}
+    made = daemon.ask("POST", "/containers/create", body)["Id"]
+    commit(made, image, {})
+    daemon.ask("DELETE", f"/containers/{made}")
+    _, gate = scenario.running(name="first")
+    top = "needs: [first]\ncfg: {override_entrypoint: true}"
+    scenario.apply(scenario.job("true", name="second", image=image, top=top))
+    [marker] = [each for each in scenario.containers() if each.name.endswith(".waiting")]
+    daemon.ask("POST", f"/containers/{marker.id}/start")
+    until(lambda: daemon.inspect(marker.id)["State"]["Status"] == "exited")
+    gate.open()
+    scenario.wait("second")
+
+
 def test_drift_is_reported_until_a_job_without_containers_runs_again_on_request(scenario, running):
     file, app = running
     scenario.remove_by_hand(scenario.containers(app))
@@ -118,6 +166,20 @@ def test_an_apply_that_follows_a_removed_container_ends_with_the_outcome_and_nam
     assert applying.returncode == 5
     assert f"warning: job: the log of main/1 of {app} was removed with its container" in err
     assert "LOST" in out
+
+
+@pytest.mark.parametrize("stop", ["cancel job", "apply job.launcher.yaml --rerun job --yes"])
+def test_a_container_that_was_started_by_hand_is_stopped_by_a_cancellation_and_before_another_attempt(
+    scenario, stop
+):
+    scenario.run_to_end(scenario.job('test ! -e "$0.ran" || exec sleep 1000; touch "$0.ran"'))
+    [app] = scenario.apps()
+    scenario.daemon.ask("POST", f"/containers/{scenario.container(app).id}/start")
+    scenario.launcher(*stop.split())
+    assert scenario.container(app).state == "exited"
+    assert [each.state for each in scenario.attempts()][:1] == ["succeeded"]
+    assert scenario.status(app)["state"] == "SUCCEEDED"
+    scenario.wait("job")
 
 
 def test_a_container_that_was_started_by_hand_after_a_success_is_named_by_every_reader(scenario, monkeypatch):

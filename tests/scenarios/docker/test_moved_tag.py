@@ -3,7 +3,7 @@
 import json
 
 from tests.engines.docker import Daemon
-from tests.engines.images import SHELL_IMAGE
+from tests.engines.images import PYTHON_IMAGE, SHELL_IMAGE, make_images
 
 
 def test_a_kept_job_whose_tag_means_another_image_is_kept_with_a_note(scenario):
@@ -28,5 +28,25 @@ def test_a_kept_job_whose_tag_means_another_image_is_kept_with_a_note(scenario):
         scenario.launcher("gc", "-s", "local_docker", "--older-than", "0")
         assert scenario.containers() == []
         assert "note:" not in scenario.launcher("plan", file).out
+    finally:
+        daemon.remove_image(name)
+
+
+def test_a_saved_plan_is_refused_where_a_tag_means_another_image_than_the_plan_shows(scenario):
+    make_images(PYTHON_IMAGE)
+    daemon, name = Daemon(), f"launcher-test/{scenario.token}:1"
+    daemon.tag(SHELL_IMAGE, name)
+    file = scenario.job("true", image=name)
+    try:
+        scenario.launcher("plan", file, "--out", "plan.json")
+        shown = json.loads((scenario.folder / "plan.json").read_text())["images"]
+        [image] = [each for each in daemon.images() if name in str(each)]
+        assert shown == {"local_docker": {name: image.id}}
+        daemon.tag(PYTHON_IMAGE, name)
+        refused = scenario.launcher("apply", "plan.json", "--yes", code=4)
+        assert f'{name} "{image.id}" → "sha256:' in refused.err
+        assert scenario.containers() == []
+        daemon.tag(SHELL_IMAGE, name)
+        scenario.launcher("apply", "plan.json", "--yes", "--wait")
     finally:
         daemon.remove_image(name)

@@ -92,6 +92,14 @@ the first to fail restarts the app, though another was stopped by hand since
 a run after the run that was stopped by hand can fail
     exited 3 | exited 0 ; go, hand 0@9 => failed: main/0 exited with 3
     exited 3 | exited 0 ; go, hand 0 => cancelled ; drift main/0 was stopped by hand
+a run that a user started again before the app has ended goes on
+    running since 30 | running ; starting, spawn 0@10, spawn 1@11 => running: ; num_restarts 1 ; drift
+    running since 30 | running ; starting, spawn 0@10, spawn 1@11, exit 0=0 => running: ; num_restarts 1
+    exited 3 since 30 @40 | running ; starting, spawn 0@10, spawn 1@11 ; retries 1 REPLICA 5 => running: \
+; num_restarts 1 ; next restart replica main/0 in 5 s
+a restart of the engine is not by hand
+    running since 30 | running ; starting, spawn 0@10, spawn 1@11 ; retries 2 REPLICA => running: \
+; num_restarts 0
 an exit code counts on one run of the engine
     exited 143 | exited 0 ; go ; engine 5 => failed: main/0 exited with 143 (128 + signal 15)
 an engine that does not show its start counts as never restarted

@@ -18,6 +18,7 @@ from tests.scenario import Scenario
 
 NOT_RUN = {
     "drift": "needs a Docker engine: tests/scenarios/docker/test_drift.py",
+    "image_changed": "needs a Docker engine: tests/scenarios/docker/test_moved_tag.py",
     "record_unreadable": "needs a user who may not read all files: tests/scenarios/test_unreadable_record.py",
     "refused": "needs a Slurm cluster: tests/scenarios/slurm/test_check.py",
     "superseded": "needs a scheduler that does not stop what it should",

@@ -50,7 +50,8 @@ _LATE_S = 0.5
 def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interrupt: bool = False) -> None:
     """Stop the app; returns when none of its containers runs and its watcher has gone.
 
-    An app that has ended stays as it ended. An app that was never started is removed.
+    An app that has ended stays as it ended; what a user has started of it since is stopped. An app that was
+    never started is removed.
 
     Args:
         interrupt: the caller was attached to the app; it is recorded as interrupted.
@@ -64,6 +65,9 @@ def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interru
             if seen is None or not found or not _cancel_paused(engine, seen, Labels(found[0].labels)):
                 break
             continue
+        if seen.final:
+            halt(engine, app_dir, [each for each in found if each.live], grace_s)
+            break
         if seen.state in WAITING_STATES:
             if not give_up(engine, app_id, "cancelled", cancelled(request)):
                 # The app is being started, which may take many tries, or its watcher records its end.

@@ -328,8 +328,10 @@ class WatchedApp:
                 self._samples.add_use(fact)
                 self._take(app, fact)
 
-    def _end_of(self, app: HeldApp, journal: Journal, ended: Container) -> Mapping[str, Any]:
+    def _end_of(self, app: HeldApp, journal: Journal, ended: Container) -> Mapping[str, Any] | None:
         found = self._observer.end_of(ended, journal)
+        if found.get("hand") and self._observer.runs_again(ended):
+            return None
         if found["code"] == 0 and self._prober is not None and self._prober.has_file(ended, app):
             return {**found, "ready": True}
         return found

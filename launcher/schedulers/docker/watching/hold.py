@@ -36,7 +36,7 @@ from launcher.schedulers.docker.labels import (
     WAITS_FOR,
     not_inherited,
 )
-from launcher.schedulers.docker.names import is_replica, queued_name, waiting_name
+from launcher.schedulers.docker.names import RUNS_NOTHING, is_replica, queued_name, waiting_name
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.status import GONE
 from launcher.schedulers.docker.watching import ends
@@ -151,7 +151,7 @@ class Hold:
         about[WAITS_FOR] = json.dumps(needs_to_json(self._needs))
         image = self._persist(partial(self._engine.image, images[0]))
         labels = not_inherited(image.labels if image else {}, {**self._given_labels, **about})
-        body = {"Image": images[0], "Cmd": ["true"], "Labels": labels}
+        body = {"Image": images[0], **RUNS_NOTHING, "Labels": labels}
         name_of = waiting_name if self._needs else queued_name
         try:
             made = self._engine.create(name_of(self._app_id), body)

@@ -27,6 +27,7 @@ from launcher.schedulers.logs import STDERR, LogsUnsupported
 from launcher.specs.secret import SHORTEST_LITERAL, is_sensitive, reference_in
 
 _LATE_S = 0.5  # how far the event of an end may lag behind `inspect`
+_AGAIN_S = 1.0  # how long an engine may take from a stop to the start that it makes next
 _DEADLY = ("2", "3", "9", "15")
 _BY_SIGNAL = frozenset(128 + int(signal) for signal in _DEADLY)
 _KILLED = 137
@@ -179,6 +180,10 @@ class EventQueue:
         if ended.exit_code == _KILLED and not ended.oom and ended.id not in self.stopped_externally:
             self._wait_until(min(now, ended.ended_at or now) + _LATE_S, lambda: ended.id in self.oom)
 
+    def wait_for_start(self, container: str) -> None:
+        """Wait a moment for the start that may follow the end of a container at once."""
+        self._wait_until(time.time() + _AGAIN_S, lambda: container not in self._dead)
+
     def code_of_last_end(self, container: str) -> int | None:
         """The exit code of the run after which the engine restarted a container. Its event may be late."""
         self._wait_until(time.time() + _LATE_S, lambda: container in self.codes)
@@ -281,6 +286,12 @@ class AppObserver:
         if facts["code"] and not facts["oom"] and ended.id not in journal.app.stop_requested:
             facts["said"] = said(self._engine, ended, journal)
         return facts
+
+    def runs_again(self, ended: Container) -> bool:
+        """Whether the engine starts the container again after its stop, as for `docker restart`."""
+        self._events.wait_for_start(ended.id)
+        now = self._engine.inspect(ended.id)  # an engine that is about to start it answers when it has
+        return now is not None and (now.started_at or 0.0) > (ended.started_at or 0.0)
 
     def _why_lost(self, ended: Container, journal: Journal, code: int) -> str:
         """See `facts.why_lost`."""
