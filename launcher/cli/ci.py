@@ -17,7 +17,7 @@ from launcher.apply.apply import apply_launches
 from launcher.apply.approval import check_plan
 from launcher.apply.events import Outcome, Result
 from launcher.apply.plans import make_plan
-from launcher.ci import doctor, report
+from launcher.ci import doctor
 from launcher.ci.approvals import (
     ApprovalScope,
     CommitHistory,
@@ -46,7 +46,7 @@ from launcher.ci.record import (
 from launcher.ci.runner import TOKENS, CiRunner, runner_of
 from launcher.cli import jobs
 from launcher.cli.arguments import choose_format
-from launcher.cli.ci_report import all_ended
+from launcher.cli.ci_report import reported
 from launcher.cli.console import Console
 from launcher.cli.jobs import compiled_at, work_tree
 from launcher.cli.plan import CHECK, orphan_scopes
@@ -60,7 +60,7 @@ from launcher.cli.watch import Watch
 from launcher.dataclass import replace
 from launcher.errors import JobFileError, LauncherError, StaleError, UsageError
 from launcher.files import PROJECT_FILE
-from launcher.git import MOST_COMMITS, Repository
+from launcher.git import Repository
 from launcher.plan.approved import approval_json, to_approval
 from launcher.plan.codec import dumps
 from launcher.plan.effects import compared
@@ -258,11 +258,12 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     code = 0
     outcomes: list[Outcome] = []
     refused: list[Problem] = []
-    scopes = {ApprovalScope(*launch.key[:2]) for launch in launches}
+    found = {ApprovalScope(*launch.key[:2]) for launch in launches}
     if choices.prune:  # a project whose last job file was removed may have jobs to stop
-        scopes.update(scopes_of(make_plan(launches, choices=choices)))
-    history = _history(args, run, sorted(scopes))
-    for scope in sorted(scopes):
+        found.update(scopes_of(make_plan(launches, choices=choices)))
+    scopes = sorted(found)
+    history = _history(args, run, scopes)
+    for scope in scopes:
         mine = [launch for launch in launches if launch.key[:2] == scope]
         merged = by_hand or Merged(approvals=(), pulls={})
         try:
@@ -273,8 +274,7 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
             refused.append((str(scope), error))
             code = max(code, error.exit_code)
             failure = f"the apply at {run.runner.sha[:7]} failed. {run.says_why}"
-            for number in merged.pulls:
-                run.comments.write(number, scope, failure)
+            run.comments.write(scope, merged, dict.fromkeys(merged.pulls, failure))
     if code == StaleError.exit_code:
         # The unapproved effects of all projects, with the digest that approves them manually.
         plan = make_plan(launches, choices=choices)
@@ -365,9 +365,9 @@ def _carry_out(
     check = applied_check(scope, plan, result.outcomes, merged, run_url=run.runner.run_url)
     with run.degraded("later applies begin before this commit"):
         run.forge.add_check(check, sha=run.runner.sha)
-    for number in merged.pulls:
-        words = applied_words(number, plan, result.outcomes, merged, run.runner.sha[:7])
-        run.comments.write(number, scope, words)
+    short = run.runner.sha[:7]
+    words = {each: applied_words(each, plan, result.outcomes, merged, short) for each in merged.pulls}
+    run.comments.write(scope, merged, words)
     for number in merged.unreviewed:
         run.warn(f"`launcher ci plan` has left no plan on the last commit of {run.forge.words.sign}{number}")
     for refusal in plan.unapproved:
@@ -377,17 +377,9 @@ def _carry_out(
 
 def report_ends(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     """Comment on pull requests how the jobs of their merges ended. The result has the lines."""
-    tree = work_tree()
-    commits = [sha for sha, _ in tree.first_parents()]
-    if len(commits) < MOST_COMMITS and tree.is_shallow():
-        run.warn(f"jobs of merges that this clone lacks are not reported: {tree.why_missing('')}")
-    look = partial(all_ended, warn=run.warn, hides_output=run.runner.is_public)
-    refused: list[ForgeError] = []
-    lines = report.report(run.forge, commits, look, refused.append)
+    lines = reported(work_tree(), run.forge, run.warn, hides_output=run.runner.is_public)
     if lines:
         run.show("\n".join(lines))
-    for error in refused[:1]:
-        run.warn(f"{error}: the ends are in this log, and in no comment")
     return 0, {"reported": lines}
 
 

@@ -1,14 +1,18 @@
-"""Read the ends of the jobs that a check run names, for the comments of `launcher ci report`."""
+"""`launcher ci report`: read the ends of the jobs that check runs name, and comment on them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from launcher.ci import report
+from launcher.ci.approvals import Forge
+from launcher.ci.forge import ForgeError
 from launcher.cli.render.values import asked_for, took
 from launcher.errors import AppNotFoundError, LauncherError
+from launcher.git import MOST_COMMITS, Repository
 from launcher.inventory.find import find_app
 from launcher.inventory.listing import current
 from launcher.inventory.logs import tail_of
@@ -18,6 +22,24 @@ from launcher.state.records import AppRecord
 
 _LINES = 20
 """How many lines of a failed job's output the comment shows."""
+
+
+def reported(
+    tree: Repository, forge: Forge, warn: Callable[[str], object], *, hides_output: bool
+) -> list[str]:
+    """Write the comments that are due, on jobs of the commit checked out and of its first parents.
+
+    Returns a line for each. `warn` gets the reasons why jobs are left out, or have no comment.
+    """
+    commits = [sha for sha, _ in tree.first_parents()]
+    if len(commits) < MOST_COMMITS and tree.is_shallow():
+        warn(f"jobs of merges that this clone lacks are not reported: {tree.why_missing('')}")
+    refused: list[ForgeError] = []
+    look = partial(all_ended, warn=warn, hides_output=hides_output)
+    lines = report.report(forge, commits, look, refused.append)
+    for error in refused[:1]:
+        warn(f"{error}: the ends are in this log, and in no comment")
+    return lines
 
 
 def all_ended(

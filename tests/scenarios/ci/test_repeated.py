@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forkserver import launcher
 from tests.github.fake import REPOSITORY
 from tests.github.repository import Repository, git
 from tests.scenarios.ci.test_stories import BY_HAND, CHECK, PRUNES, job, ran, repo, until_opened
@@ -243,3 +244,40 @@ def test_a_report_of_a_shallow_clone_names_how_to_fetch_the_merges_that_it_lacks
     assert "::warning" not in repo.report()
     repo.depth = 1
     assert "jobs of merges that this clone lacks are not reported" in repo.report()
+
+
+def test_a_job_that_a_user_started_between_plan_and_merge_is_named_and_reported(repo, github, scenario):
+    head = repo.pull_request(1, {"train.launcher.yaml": job("train"), "other.launcher.yaml": job("other")})
+    repo.plan(1)
+    done = launcher(["apply", "--yes", "train.launcher.yaml"], cwd=str(repo.clone(head)), environ=os.environ)
+    assert done.code == 0, done.err
+    commit = repo.merge(1)
+    repo.apply()
+    told = f"applied at {commit[:7]}: started other, found train already started by hand"
+    assert told in github.bodies(1)[0]
+    (check,) = [each for each in github.checks if each["name"] == CHECK and each["head_sha"] == commit]
+    assert check["output"]["title"] == "1 started, 1 already started by hand"
+    for name in ("train", "other"):
+        scenario.wait(name)
+    repo.report()
+    assert "### 2 succeeded" in github.bodies(1)[1]
+    repo.land(2, {"README": "2"})
+    repo.report()
+    assert len(github.bodies(1)) == 2
+
+
+def test_a_job_of_a_killed_apply_is_reported_when_the_next_merge_has_replaced_it(
+    repo, github, scenario, tmp_path
+):
+    gate = scenario.gate()
+    repo.propose(1, {"train.launcher.yaml": until_opened("train", gate)})
+    repo.merge(1)
+    killed_before_its_record(repo, tmp_path, signal.SIGKILL)
+    gate.entered()
+    repo.land(2, {"train.launcher.yaml": job("train")})
+    scenario.wait("train")
+    assert ran(scenario)["train"] == ["1", "2"]
+    assert "started train\n" in github.bodies(1)[0]
+    repo.report()
+    assert "| train@1 | cancelled |" in github.bodies(1)[1]
+    assert "| train@2 | succeeded |" in github.bodies(2)[1]
