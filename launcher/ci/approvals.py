@@ -33,7 +33,8 @@ from launcher.plan.model import Plan
 from launcher.schedulers.api import Scheduler
 from launcher.schedulers.registry import get_scheduler
 from launcher.schedulers.staged import StagedScheduler
-from launcher.specs.launch import JobKey, Launch
+from launcher.specs.jobkey import DEFAULT_PROJECT, JobKey
+from launcher.specs.launch import Launch
 from launcher.text import unlinked
 
 if TYPE_CHECKING:
@@ -64,6 +65,12 @@ class ApprovalScope(NamedTuple):
 
     def __str__(self) -> str:
         return f"({self.project}, {self.target})"
+
+    @property
+    def title(self) -> str:
+        """The beginning of a heading, such as `vision · `; "" for the default project and target."""
+        session = JobKey(*self, "").session
+        return f"{session} · " if session != DEFAULT_PROJECT else ""
 
 
 def applied_scope(check: CheckRun) -> ApprovalScope | None:

@@ -30,6 +30,7 @@ _APPLIED_LINE: Final = re.compile(rf"^{_APPLIED}\s*$", re.MULTILINE)
 
 AppliedJobs = Mapping[str, Sequence[Mapping[str, Any]]]
 """Pull request → its jobs that an apply has started: `job`, `attempt`, `app_id` and `handle` of each."""
+_NOTHING: Final = ": nothing to do"
 _MOST_REASONS: Final = 4
 _MOST_OF_REASON: Final = 150
 """Keep the sentence about an apply in the room that the longest plan leaves in a comment."""
@@ -251,7 +252,8 @@ class AppliedComments:
     def write(self, scope: ApprovalScope, merged: Merged, words: Mapping[str, str]) -> None:
         """Write below the plan of a project and target, in the comment of each pull request, its words.
 
-        A pull request that approves effects and has no comment, such as one of a fork, gets one.
+        A pull request that approves effects and has no comment, such as one of a fork, gets one. An apply
+        that has nothing to do for a pull request leaves the words of an earlier one.
         """
         approving = {each.pull_request for each in merged.approvals if each.starts or each.stops}
         for number, text in words.items():
@@ -267,10 +269,13 @@ class AppliedComments:
         if number not in self._comments:
             self._comments[number] = self._forge.comments(int(number))
         own = [each for each in self._comments[number] if each.body.startswith(mark_of(scope))]
-        edited = [
-            self._forge.edit_comment(int(number), each.id, _with_applied(each.body, words)) for each in own
-        ]
-        if is_news and not any(edited):
+        shown = False
+        for each in own:
+            _, *earlier = _APPLIED_LINE.split(each.body)
+            is_said = words.endswith(_NOTHING) and earlier and earlier[-1].strip().startswith("applied at ")
+            body = each.body if is_said else _with_applied(each.body, words)
+            shown |= body == each.body or self._forge.edit_comment(int(number), each.id, body)
+        if is_news and not shown:
             self._forge.add_comment(int(number), _with_applied(mark_of(scope), words))
 
 
@@ -284,15 +289,21 @@ def applied_words(number: str, plan: Plan, outcomes: Sequence[Outcome], merged: 
     done = [each for each in outcomes if not each.error]
     stopped = [each.key.job for each in done if each.kind == "destroy" and each.app_id in stops]
     jobs = [each for each in _jobs_of(plan, done, merged) if each.pull_request == number]
-    started = [each.app.name for each in jobs if not each.is_by_hand]
+    begun = {each.app.name: each.app.number for each in jobs if not each.is_by_hand}
     by_hand = [each.app.name for each in jobs if each.is_by_hand]
+    replaced = {
+        step.key.job: step.stops[0].attempt
+        for step in plan.steps
+        if step.stops and step.number == begun.get(step.key.job)
+    }
+    started = [f"{job} in place of {job}@{replaced[job]}" if job in replaced else job for job in begun]
     reasons: dict[str, list[str]] = {}
     for each in plan.unapproved:
         if each.effect.key in starts:
             reasons.setdefault(each.why, []).append(each.effect.key.job)
     refused = {each.effect.key for each in plan.unapproved}
     for step in plan.steps:  # another reason than its approval, such as a need that has failed since
-        if step.kind == "hold" and step.key in starts - refused and step.key.job not in {*started, *by_hand}:
+        if step.kind == "hold" and step.key in starts - refused and step.key.job not in {*begun, *by_hand}:
             reasons.setdefault(step.why_in_brief, []).append(step.key.job)
     first = [*reasons.items()][:_MOST_REASONS]
     has_no_plan = number in merged.unreviewed and plan.unapproved
@@ -305,7 +316,8 @@ def applied_words(number: str, plan: Plan, outcomes: Sequence[Outcome], merged: 
         "nothing of it, since its last commit has no plan" if has_no_plan else "",
         f"and {len(reasons) - len(first)} more reasons" if len(reasons) > len(first) else "",
     ]
-    return f"applied at {short}: {', '.join(filter(None, words)) or 'nothing to do'}"
+    said = ", ".join(filter(None, words))
+    return f"applied at {short}: {said}" if said else f"applied at {short}{_NOTHING}"
 
 
 def _with_applied(body: str, words: str) -> str:

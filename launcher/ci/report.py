@@ -141,7 +141,7 @@ def _tell(
         if not number or not _is_due(jobs):
             continue
         if not any(comment.body.startswith(mark) for comment in forge.comments(int(number))):
-            forge.add_comment(int(number), comment_text(mark, check.sha, jobs, check.url))
+            forge.add_comment(int(number), comment_text(mark, check.sha, jobs, check.url, scope.title))
             new[number] = jobs
     return _lines(forge, scope, new)
 
@@ -151,7 +151,7 @@ def _lines(forge: Forge, scope: ApprovalScope, ended: Mapping[str, Sequence[Ende
     return [f"{sign}{number} {scope}: {_verdict(jobs)}" for number, jobs in ended.items() if number]
 
 
-def comment_text(mark: str, sha: str, jobs: Sequence[EndedJob], url: str = "") -> str:
+def comment_text(mark: str, sha: str, jobs: Sequence[EndedJob], url: str = "", title: str = "") -> str:
     """The comment in Markdown: the verdict first, a row for each job, the bad ones first.
 
     The jobs of a large matrix share rows, except the first failed ones.
@@ -165,7 +165,7 @@ def comment_text(mark: str, sha: str, jobs: Sequence[EndedJob], url: str = "") -
     left = sum(map(len, groups[shown:]))
     more = [f"\n{plural(left, 'more job')}"] if left else []
     link = f" ([apply]({url}))" if url.startswith("https://") else ""
-    head = [mark, f"### {_verdict(jobs)}", "", f"Started by the merge `{sha[:7]}`{link}.", ""]
+    head = [mark, f"### {title}{_verdict(jobs)}", "", f"Jobs of the merge `{sha[:7]}`{link}.", ""]
     head += ["| Job | State | Took | Asked for | Why |", "|---|---|---|---|---|"]
     lines = [*head, *rows[:shown], *more]
     first, others = [group[0] for group in groups], [job for group in groups for job in group[1:]]

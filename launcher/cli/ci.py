@@ -190,7 +190,9 @@ def _plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
             for check in effect_checks(part, scope, str(runner.pull_request or "")):
                 run.forge.add_check(check, sha=runner.head_sha)
         shown = without_output(part) if runner.is_public else part
-        text = plan_markdown(shown, remark=remark_on(runner.base_ref, runner.default_branch))
+        text = plan_markdown(
+            shown, title=scope.title, remark=remark_on(runner.base_ref, runner.default_branch)
+        )
         comments[scope] = PlanComment(text, is_news=not part.is_empty)
     if runner.pull_request is not None:
         with run.degraded(f"the plan is in {_SHOWN_IN[runner.provider]}"):

@@ -136,10 +136,10 @@ def test_the_jobs_of_a_project_whose_last_file_was_removed_are_stopped(repo, git
     repo.apply(BY_HAND, event="workflow_dispatch")
     gate.entered()
     repo.propose(1, dict.fromkeys(files))
-    assert "### Stops 1 app" in github.bodies(1)[0]
     commit = repo.merge(1)
     repo.apply()
     assert github.conclusions("launcher apply (a, default)")[commit] == "success"
+    assert github.bodies(1)[0].splitlines()[1] == "### a · Stops 1 app"
     (made,) = scenario.attempts("serve", project="a")
     assert made.state == "cancelled"
     assert scenario.processes_of(made.app_id) == []
@@ -281,3 +281,18 @@ def test_a_job_of_a_killed_apply_is_reported_when_the_next_merge_has_replaced_it
     repo.report()
     assert "| train@1 | cancelled |" in github.bodies(1)[1]
     assert "| train@2 | succeeded |" in github.bodies(2)[1]
+
+
+def test_an_apply_without_work_for_a_pull_request_leaves_the_words_of_an_earlier_one(repo, github, scenario):
+    gate = scenario.gate()
+    repo.land(1, {"serve.launcher.yaml": until_opened("serve", gate), **PRUNES})
+    gate.entered()
+    repo.propose(2, {"serve.launcher.yaml": None})
+    repo.merge(2)
+    repo.pull_request(3, {"late.launcher.yaml": job("late")})
+    commit = repo.merge(3)
+    repo.apply(code=4)
+    repo.plan(3)
+    repo.apply()
+    assert github.bodies(2)[0].endswith(f"applied at {commit[:7]}: stopped serve\n")
+    assert github.bodies(3)[0].endswith(f"applied at {commit[:7]}: started late\n")
