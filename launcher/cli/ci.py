@@ -24,6 +24,7 @@ from launcher.ci.approvals import (
     Forge,
     Merged,
     check_is_not_overtaken,
+    check_is_only_plan,
     effect_checks,
     explained,
     part_of,
@@ -186,6 +187,8 @@ def _plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     for scope in scopes_of(plan):
         part = part_of(plan, scope)
         with run.degraded("the effects of this plan are approved by hand"):
+            if args.files and run.is_github:
+                check_is_only_plan(part, scope, run.forge.check_runs(runner.head_sha), tree.root)
             # The commit that a merge queue tests becomes the commit on the branch.
             for check in effect_checks(part, scope, str(runner.pull_request or "")):
                 run.forge.add_check(check, sha=runner.head_sha)

@@ -385,6 +385,20 @@ def test_a_plan_over_budget_fails_on_the_pull_request_and_is_not_applied(repo, g
 
 
 @pytest.mark.slow
+def test_a_plan_that_leaves_out_a_job_of_the_newest_plan_of_its_commit_is_refused(repo, github):
+    one, two = "one.launcher.yaml", "two.launcher.yaml"
+    repo.pull_request(1, {one: job("one"), two: job("two")})
+    repo.plan(1, one)
+    (comment,) = github.bodies(1)
+    refused = repo.plan(1, two, code=1)
+    assert "plan of this commit starts one, and this one leaves out one.launcher.yaml" in refused
+    assert github.bodies(1) == [comment]
+    repo.plan(1, one, two)
+    repo.pull_request(1, {two: None})
+    repo.plan(1, one)
+
+
+@pytest.mark.slow
 def test_only_a_plan_asks_schedulers_about_requests(repo: Repository) -> None:
     repo.pull_request(1, {"train.launcher.yaml": job("train")})
     assert "train  create" in repo.plan(1, "--check")
