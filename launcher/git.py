@@ -36,6 +36,7 @@ _SAFE = tuple(
 )
 _SAFE_ENV = {
     "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_LFS_SKIP_SMUDGE": "1",  # git-lfs takes objects that are there, and downloads none
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",  # `refs/replace` gives the id of a commit to other contents
     "GIT_TERMINAL_PROMPT": "0",
