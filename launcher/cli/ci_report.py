@@ -18,6 +18,7 @@ from launcher.inventory.listing import current
 from launcher.inventory.logs import tail_of
 from launcher.inventory.outputs import results_of
 from launcher.inventory.status import about, inspect
+from launcher.specs.launch import JobKey, attempt_id
 from launcher.state.records import AppRecord
 
 _LINES = 20
@@ -86,8 +87,22 @@ def _ended(entry: Mapping[str, Any], app: AppRecord | LauncherError, hides_outpu
         has_ended=app.has_ended,
         took=took(app.started_at, app.ended_at) if app.has_ended else "",
         asked=asked_for(document),
-        message=message,
+        message=_successor(app) or message,
         output=output,
         results=results_of(app) if app.has_ended else (),
         matrix=app.matrix,
     )
+
+
+def _successor(app: AppRecord) -> str:
+    """Return `replaced by train@3` for an app that was cancelled for the next attempt of its job; else ""."""
+    if app.state != "cancelled" or app.number is None:
+        return ""
+    key, number = JobKey(*app.key), app.number + 1
+    try:
+        later = find_app(f"{app.scheduler}://{key.session}/{attempt_id(key, number)}")
+    except LauncherError:
+        return ""
+    if later.created_at is None or app.ended_at is None or later.created_at > app.ended_at:
+        return ""  # an apply creates the new attempt before it stops the old one
+    return f"replaced by {key.job}@{number}"

@@ -177,7 +177,7 @@ def test_objects_of_git_lfs_that_were_not_fetched_are_compared_as_pointers(
 ) -> None:
     """The filter stands for git-lfs, which cannot download objects without the token of the checkout."""
     script = 'test "$GIT_LFS_SKIP_SMUDGE" = 1 && cat'
-    config = f"[filter \"lfs\"]\n smudge = {json.dumps(script)}\n clean = cat\n required = true\n"
+    config = f'[filter "lfs"]\n smudge = {json.dumps(script)}\n clean = cat\n required = true\n'
     (tmp_path / "config").write_text(f"{config}[user]\n name = ann\n email = ann@example.com\n")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
     git(repo, "checkout", "-q", "main")
