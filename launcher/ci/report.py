@@ -107,8 +107,8 @@ def _searched(forge: Forge, commits: Sequence[str]) -> Iterator[tuple[str, Seque
 def _unreported(checks: Sequence[CheckRun]) -> dict[ApprovalScope, list[tuple[CheckRun, AppliedJobs]]]:
     """Return the applies of a commit whose report is due: those that started jobs, the oldest first.
 
-    Each names the jobs that no earlier apply names. A report is due again after a later apply. A scope whose
-    applies have started nothing has an empty list.
+    Each has the jobs that no earlier one has, as a record may be there twice. A report is due again after a
+    later apply. A scope whose applies have started nothing has an empty list.
     """
     newest = {check.name: check.id for check in reversed(checks)}
     found: dict[ApprovalScope, list[tuple[CheckRun, AppliedJobs]]] = {}
@@ -117,8 +117,10 @@ def _unreported(checks: Sequence[CheckRun]) -> dict[ApprovalScope, list[tuple[Ch
         if scope is None or newest.get(f"launcher report {scope}", -1) > newest[check.name]:
             continue
         applies = found.setdefault(scope, [])
-        if any(applied.values()):
-            applies.append((check, applied))
+        known = {each["app_id"] for _, earlier in applies for jobs in earlier.values() for each in jobs}
+        new = {of: [each for each in jobs if each["app_id"] not in known] for of, jobs in applied.items()}
+        if any(new.values()):
+            applies.append((check, new))
     return found
 
 

@@ -85,6 +85,15 @@ def test_the_jobs_of_two_applies_of_a_commit_are_each_reported_once(repo, github
         assert "".join(github.bodies(number)).count(f"| {name}@1 |") == 1
 
 
+def test_a_job_is_reported_once_when_the_record_of_its_apply_was_sent_again(repo, github, scenario):
+    """The answer to the first request was lost."""
+    repo.land(1, {"one.launcher.yaml": job("one")})
+    scenario.wait("one")
+    github.checks.append({**github.checks[-1], "id": 1000})
+    repo.report()
+    assert "".join(github.bodies(1)[1:]).count("| one") == 1
+
+
 @pytest.mark.slow
 def test_a_job_is_reported_once_when_each_commit_of_a_rebased_pull_request_is_applied(repo, github, scenario):
     repo.pull_request(1, {"one.launcher.yaml": job("one")})
