@@ -24,6 +24,7 @@ _EXPORT = "launcher-base-"
 _TIMEOUT_S = 60.0  # seconds: a slow disk takes its time; a longer call hangs
 _LOCKED_AFTER_S = 60.0  # in seconds: an older folder is locked, if its process lives
 _PATHS = 500
+_SUBMODULE = "160000"  # the mode of its entry in the index
 MOST_COMMITS = 200
 """How many first parents of a commit are searched, for a merge or for an apply."""
 _SAFE = tuple(
@@ -36,6 +37,7 @@ _SAFE = tuple(
 )
 _SAFE_ENV = {
     "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_LFS_SKIP_SMUDGE": "1",  # git-lfs takes objects that are there, and downloads none
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",  # `refs/replace` gives the id of a commit to other contents
     "GIT_TERMINAL_PROMPT": "0",
@@ -207,20 +209,31 @@ class Repository:
         """The text of a file of a commit; "" where the commit has no such file."""
         return self._git("cat-file", "blob", f"{commit}:{path}", ok=(0, 128))
 
-    def export(self, commit: str, folder: str) -> None:
+    def export(self, commit: str, folder: str, index: str) -> None:
         """Write the files of a commit below `folder`, as a checkout would. Nothing of `.git` changes.
 
-        Filters run as for `head`. Submodules are left out.
+        Filters run as for `head`. Submodules that this clone has are written, too, others are left out.
+
+        Args:
+            index: the path of a temporary file, outside of `folder`.
         """
-        index = {"GIT_INDEX_FILE": f"{folder}.index"}
+        own = {"GIT_INDEX_FILE": index}
         try:
-            self._git("read-tree", commit, env=index)
+            self._git("read-tree", commit, env=own)
             prefix = f"--prefix={folder}/"
-            self._git(*self._own_filters(), "checkout-index", "--all", "--quiet", prefix, env=index)
+            self._git(*self._own_filters(), "checkout-index", "--all", "--quiet", prefix, env=own)
+            has_parts = os.path.lexists(os.path.join(folder, ".gitmodules"))
+            staged = self._git("ls-files", "--stage", "-z", env=own) if has_parts else ""
         finally:
-            for name in (f"{folder}.index", f"{folder}.index.lock"):
+            for name in (index, f"{index}.lock"):
                 if os.path.exists(name):
                     os.remove(name)
+        for line in staged.split("\0"):
+            mode, _, rest = line.partition(" ")
+            oid, _, path = rest.partition(" 0\t")
+            part = Repository(os.path.join(self.root, path))
+            if mode == _SUBMODULE and _stamp(part.root) is not None and part.commit_of(oid):
+                part.export(oid, os.path.join(folder, path), index)
 
     @contextmanager
     def exported(self, commit: str) -> Iterator[str]:
@@ -236,7 +249,7 @@ class Repository:
             flock(lock, LOCK_EX)
             root = os.path.join(folder, "tree")
             os.mkdir(root)
-            self.export(commit, root)
+            self.export(commit, root, os.path.join(folder, "index"))
             yield root
         finally:
             rmtree(folder, ignore_errors=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import os
 import re
 import time
 import zlib
@@ -33,7 +34,8 @@ from launcher.plan.model import Plan
 from launcher.schedulers.api import Scheduler
 from launcher.schedulers.registry import get_scheduler
 from launcher.schedulers.staged import StagedScheduler
-from launcher.specs.launch import JobKey, Launch
+from launcher.specs.jobkey import DEFAULT_PROJECT, JobKey
+from launcher.specs.launch import Launch
 from launcher.text import unlinked
 
 if TYPE_CHECKING:
@@ -64,6 +66,12 @@ class ApprovalScope(NamedTuple):
 
     def __str__(self) -> str:
         return f"({self.project}, {self.target})"
+
+    @property
+    def title(self) -> str:
+        """The beginning of a heading, such as `vision · `; "" for the default project and target."""
+        session = JobKey(*self, "").session
+        return f"{session} · " if session != DEFAULT_PROJECT else ""
 
 
 def applied_scope(check: CheckRun) -> ApprovalScope | None:
@@ -139,6 +147,24 @@ def approval_in(checks: Iterable[CheckRun], scope: ApprovalScope, plan_id: str =
     if faults:
         raise _unreadable(scope, "; ".join(f"{path}: {fault}" for path, fault in faults[:3]))
     return to_approval(data, source=f"the check run {newest[0]}")
+
+
+def check_is_only_plan(plan: Plan, scope: ApprovalScope, checks: Iterable[CheckRun], root: str) -> None:
+    """Raise LauncherError if the newest list of effects starts a job that the plan leaves out.
+
+    A plan of other files has made the list, which would not count any more. A job whose file is not below
+    `root` was removed.
+    """
+    try:
+        newest = approval_in(checks, scope)
+    except LauncherError:  # a list that cannot be read counts no more once this plan has left its own
+        return
+    planned = {step.key for step in plan.steps}
+    for start in newest.starts if newest is not None else ():
+        if start.key not in planned and os.path.exists(os.path.join(root, start.path)):
+            why = f"the newest plan of this commit starts {start.key.job}, and this one leaves out"
+            hint = f"only one plan of {scope} counts: name all of its files in one step, or none"
+            raise LauncherError(f"{why} {start.path}", hint=hint)
 
 
 def packed(value: Any) -> str:

@@ -13,6 +13,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 from typing import Any, Final
@@ -20,7 +21,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from launcher.ci.forge import Api, Check, CheckRun, ForgeComment, ForgeError, HttpRefusal, Pull, Words
 from launcher.ci.runner import CiRunner
-from launcher.files import write_whole
+from launcher.files import read_regular, write_whole
 
 TOKEN: Final = "LAUNCHER_GITLAB_TOKEN"
 """The variable of the access token that may comment."""
@@ -95,9 +96,17 @@ class GitLab(Api):
         self._written.append({**check._asdict(), "sha": sha, "id": self._runner.job_id})
 
     def finish(self) -> None:
-        """Write the checks into the file that GitLab keeps."""
-        if self._written:
-            self.keep(os.path.basename(FILE), json.dumps({"checks": self._written}, indent=1))
+        """Write the checks into the file that GitLab keeps, with those of earlier steps of this job."""
+        if not self._written:
+            return
+        name = os.path.basename(FILE)
+        kept: list[dict[str, Any]] = []
+        scopes = {_scope_in(each) for each in self._written}
+        with suppress(OSError, ValueError, KeyError, TypeError):  # in the first step
+            earlier = json.loads(read_regular(os.path.join(self._runner.artifacts, name)))["checks"]
+            own = [each for each in earlier if each["id"] == self._runner.job_id]
+            kept = [each for each in own if _scope_in(each) not in scopes]
+        self.keep(name, json.dumps({"checks": [*kept, *self._written]}, indent=1))
 
     def keep(self, name: str, text: str) -> None:
         """Write a file that GitLab keeps as an artifact."""
@@ -206,6 +215,11 @@ class GitLab(Api):
         if path not in self._artifacts:
             self._artifacts[path] = list(_check_runs(self._if_there(lambda: self.get(path))))
         return self._artifacts[path]
+
+
+def _scope_in(check: Mapping[str, Any]) -> str:
+    """Return the beginning of a check's name, up to its target: a step replaces all parts of a list."""
+    return str(check["name"].partition(")")[0])
 
 
 def _check_runs(value: Any) -> Iterator[CheckRun]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from launcher.ci.approvals import ApprovalScope, Forge, Merged, applied_scope, names, packed, plain, unpacked
@@ -15,12 +15,13 @@ from launcher.ci.forge import MOST_CHARACTERS, Check, CheckRun, ForgeComment, Fo
 from launcher.ci.runner import CiRunner
 from launcher.dataclass import replace
 from launcher.plan.model import Plan
-from launcher.plan.step import Reason
+from launcher.plan.step import STARTING, Reason
+from launcher.specs.attempt import PENDING_STATES
 from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
+from launcher.state.records import AppRecord, of_attempt
 
 if TYPE_CHECKING:
     from launcher.apply.events import Outcome
-    from launcher.specs.attempt import Attempt
 
 _MARK: Final = re.compile(r"<!-- launcher plan: ([a-z0-9-]+)(?:\.([a-z0-9-]+))? -->")
 _APPLIED: Final = "<!-- launcher applied -->"
@@ -29,6 +30,7 @@ _APPLIED_LINE: Final = re.compile(rf"^{_APPLIED}\s*$", re.MULTILINE)
 
 AppliedJobs = Mapping[str, Sequence[Mapping[str, Any]]]
 """Pull request → its jobs that an apply has started: `job`, `attempt`, `app_id` and `handle` of each."""
+_NOTHING: Final = ": nothing to do"
 _MOST_REASONS: Final = 4
 _MOST_OF_REASON: Final = 150
 """Keep the sentence about an apply in the room that the longest plan leaves in a comment."""
@@ -45,14 +47,15 @@ def applied_check(
     later applies begin after this commit. It names the apps that no earlier check run names.
     """
     recorded = _recorded(merged, scope)
-    started = [each for each in _started(plan, outcomes, merged) if each[0].app_id not in recorded]
+    jobs = [each for each in _jobs_of(plan, outcomes, merged) if each.app.app_id not in recorded]
+    by_hand = sum(each.is_by_hand for each in jobs)
     failed = [each for each in outcomes if each.error]
     stopped = [each for each in outcomes if each.kind == "destroy" and not each.error]
     named = {key for approval in merged.approvals for key in (start.key for start in approval.starts)}
     left = [each for each in plan.unapproved if each.effect.key in named]
     by_number: dict[str, list[dict[str, Any]]] = {number: [] for number in merged.pulls}
-    for each, number in started:
-        entry = {"job": each.key.job, "attempt": each.attempt, "app_id": each.app_id, "handle": each.handle}
+    for app, number, _ in jobs:
+        entry = {"job": app.name, "attempt": app.number, "app_id": app.app_id, "handle": app.handle}
         by_number.setdefault(number, []).append(entry)
     data = {
         "version": "launcher.applied/v1",
@@ -62,8 +65,8 @@ def applied_check(
         "approvals": by_number,
     }
     is_done = not failed and not left and not (merged.unreviewed and plan.unapproved)
-    counts = {"started": len(started), "stopped": len(stopped), "failed to start": len(failed)}
-    title = _title(counts, len(plan.unapproved))
+    counts = {"started": len(jobs) - by_hand, "already started by hand": by_hand, "stopped": len(stopped)}
+    title = _title({**counts, "failed to start": len(failed)}, len(plan.unapproved))
     return Check(
         name=f"launcher apply {scope}",
         conclusion="success" if is_done else "failure",
@@ -107,28 +110,40 @@ def _title(counts: Mapping[str, int], unapproved: int) -> str:
     return ", ".join(words) or "nothing to do"
 
 
-def _started(plan: Plan, outcomes: Sequence[Outcome], merged: Merged) -> Iterator[tuple[Outcome, str]]:
-    """Yield the apps that applies of these merges have started, each with its pull request.
+class _MergedJob(NamedTuple):
+    """An app that a merge has started, or a user before it.
 
-    A killed apply has not recorded the apps that it started. The next apply finds these, running or ended, by
-    their commit and approval.
+    Attributes:
+        pull_request: the number of the pull request; "" for a start that none approved.
     """
-    ids = {each.id for each in merged.approvals}
 
-    def is_of_merge(attempt: Attempt) -> bool:
-        return attempt.approval in ids and attempt.commit.partition("-")[0] in merged.commits
+    app: AppRecord
+    pull_request: str
+    is_by_hand: bool = False
 
-    steps = {step.key: step for step in plan.steps}
-    for each in outcomes:
-        step = steps.get(each.key)
-        if each.app is None or each.kind == "destroy":
-            continue
-        if each.kind not in ("keep", "hold"):
-            yield each, step.pull_request if step is not None else ""
-            continue
-        latest = step.latest if step is not None else None
-        if latest is not None and latest.app_id == each.app_id and is_of_merge(latest):
-            yield each, latest.pull_request
+
+def _jobs_of(plan: Plan, outcomes: Sequence[Outcome], merged: Merged) -> list[_MergedJob]:
+    """Return the apps of these merges: those that this apply has started, and those that its plan has found.
+
+    It finds the apps of a killed apply, which has not recorded them, by their commit and approval; and those
+    of a user by their start, which is the approved one.
+    """
+    numbers = {step.key: step.pull_request for step in plan.steps}
+    made = [each for each in outcomes if each.app is not None and each.kind in STARTING]
+    found = [_MergedJob(each.app, numbers.get(each.key, "")) for each in made if each.app is not None]
+    known, ids = {each.app_id for each in made}, {each.id for each in merged.approvals}
+    latest = [each for each in (step.latest for step in plan.steps) if each and each.app_id not in known]
+    by_hand = {each.key: each for each in latest if not each.approval}
+    for each in latest:
+        is_of_merge = each.approval in ids and each.commit.partition("-")[0] in merged.commits
+        if is_of_merge and each.state not in PENDING_STATES:
+            found.append(_MergedJob(of_attempt(each), each.pull_request))
+    for approval in merged.approvals:
+        for start, after in approval.starts.items():
+            own = by_hand.get(start.key)
+            if own is not None and own.number > after and own.effect == start.digest:
+                found.append(_MergedJob(of_attempt(by_hand.pop(start.key)), approval.pull_request, True))
+    return found
 
 
 def applied_in(check: CheckRun) -> tuple[ApprovalScope | None, AppliedJobs]:
@@ -234,19 +249,34 @@ class AppliedComments:
         self._comments: dict[str, list[ForgeComment]] = {}
         self._has_given_up = False
 
-    def write(self, number: str, scope: ApprovalScope, words: str) -> None:
-        """Write the words below the plan of a project and target, in the comment of a pull request."""
-        if self._has_given_up:
-            return
-        try:
-            if number not in self._comments:
-                self._comments[number] = self._forge.comments(int(number))
-            for comment in self._comments[number]:
-                if comment.body.startswith(mark_of(scope)):
-                    self._forge.edit_comment(int(number), comment.id, _with_applied(comment.body, words))
-        except ForgeError as error:
-            self._has_given_up = error.is_forbidden or not 400 <= error.status < 500
-            self._warn(f"{error}: {self._forge.words.sign}{number} does not show what was applied")
+    def write(self, scope: ApprovalScope, merged: Merged, words: Mapping[str, str]) -> None:
+        """Write below the plan of a project and target, in the comment of each pull request, its words.
+
+        A pull request that approves effects and has no comment, such as one of a fork, gets one. An apply
+        that has nothing to do for a pull request leaves the words of an earlier one.
+        """
+        approving = {each.pull_request for each in merged.approvals if each.starts or each.stops}
+        for number, text in words.items():
+            if self._has_given_up:
+                return
+            try:
+                self._write(number, scope, text, is_news=number in approving)
+            except ForgeError as error:
+                self._has_given_up = error.is_forbidden or not 400 <= error.status < 500
+                self._warn(f"{error}: {self._forge.words.sign}{number} does not show what was applied")
+
+    def _write(self, number: str, scope: ApprovalScope, words: str, *, is_news: bool) -> None:
+        if number not in self._comments:
+            self._comments[number] = self._forge.comments(int(number))
+        own = [each for each in self._comments[number] if each.body.startswith(mark_of(scope))]
+        shown = False
+        for each in own:
+            _, *earlier = _APPLIED_LINE.split(each.body)
+            is_said = words.endswith(_NOTHING) and earlier and earlier[-1].strip().startswith("applied at ")
+            body = each.body if is_said else _with_applied(each.body, words)
+            shown |= body == each.body or self._forge.edit_comment(int(number), each.id, body)
+        if is_news and not shown:
+            self._forge.add_comment(int(number), _with_applied(mark_of(scope), words))
 
 
 def applied_words(number: str, plan: Plan, outcomes: Sequence[Outcome], merged: Merged, short: str) -> str:
@@ -258,26 +288,36 @@ def applied_words(number: str, plan: Plan, outcomes: Sequence[Outcome], merged: 
     failed = [each.key.job for each in outcomes if each.key in mine and each.error]
     done = [each for each in outcomes if not each.error]
     stopped = [each.key.job for each in done if each.kind == "destroy" and each.app_id in stops]
-    started = [each.key.job for each, of in _started(plan, done, merged) if of == number]
+    jobs = [each for each in _jobs_of(plan, done, merged) if each.pull_request == number]
+    begun = {each.app.name: each.app.number for each in jobs if not each.is_by_hand}
+    by_hand = [each.app.name for each in jobs if each.is_by_hand]
+    replaced = {
+        step.key.job: step.stops[0].attempt
+        for step in plan.steps
+        if step.stops and step.number == begun.get(step.key.job)
+    }
+    started = [f"{job} in place of {job}@{replaced[job]}" if job in replaced else job for job in begun]
     reasons: dict[str, list[str]] = {}
     for each in plan.unapproved:
         if each.effect.key in starts:
             reasons.setdefault(each.why, []).append(each.effect.key.job)
     refused = {each.effect.key for each in plan.unapproved}
     for step in plan.steps:  # another reason than its approval, such as a need that has failed since
-        if step.kind == "hold" and step.key in starts - refused and step.key.job not in started:
+        if step.kind == "hold" and step.key in starts - refused and step.key.job not in {*begun, *by_hand}:
             reasons.setdefault(step.why_in_brief, []).append(step.key.job)
     first = [*reasons.items()][:_MOST_REASONS]
     has_no_plan = number in merged.unreviewed and plan.unapproved
     words = [
         f"started {names(started)}" if started else "",
+        f"found {names(by_hand)} already started by hand" if by_hand else "",
         f"stopped {names(stopped)}" if stopped else "",
         f"could not start {names(failed)}" if failed else "",
         *(f"held {names(held)} ({plain(why[:_MOST_OF_REASON])})" for why, held in first),
         "nothing of it, since its last commit has no plan" if has_no_plan else "",
         f"and {len(reasons) - len(first)} more reasons" if len(reasons) > len(first) else "",
     ]
-    return f"applied at {short}: {', '.join(filter(None, words)) or 'nothing to do'}"
+    said = ", ".join(filter(None, words))
+    return f"applied at {short}: {said}" if said else f"applied at {short}{_NOTHING}"
 
 
 def _with_applied(body: str, words: str) -> str:

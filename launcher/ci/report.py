@@ -107,8 +107,8 @@ def _searched(forge: Forge, commits: Sequence[str]) -> Iterator[tuple[str, Seque
 def _unreported(checks: Sequence[CheckRun]) -> dict[ApprovalScope, list[tuple[CheckRun, AppliedJobs]]]:
     """Return the applies of a commit whose report is due: those that started jobs, the oldest first.
 
-    Each names the jobs that no earlier apply names. A report is due again after a later apply. A scope whose
-    applies have started nothing has an empty list.
+    Each has the jobs that no earlier one has, as a record may be there twice. A report is due again after a
+    later apply. A scope whose applies have started nothing has an empty list.
     """
     newest = {check.name: check.id for check in reversed(checks)}
     found: dict[ApprovalScope, list[tuple[CheckRun, AppliedJobs]]] = {}
@@ -117,8 +117,10 @@ def _unreported(checks: Sequence[CheckRun]) -> dict[ApprovalScope, list[tuple[Ch
         if scope is None or newest.get(f"launcher report {scope}", -1) > newest[check.name]:
             continue
         applies = found.setdefault(scope, [])
-        if any(applied.values()):
-            applies.append((check, applied))
+        known = {each["app_id"] for _, earlier in applies for jobs in earlier.values() for each in jobs}
+        new = {of: [each for each in jobs if each["app_id"] not in known] for of, jobs in applied.items()}
+        if any(new.values()):
+            applies.append((check, new))
     return found
 
 
@@ -141,7 +143,7 @@ def _tell(
         if not number or not _is_due(jobs):
             continue
         if not any(comment.body.startswith(mark) for comment in forge.comments(int(number))):
-            forge.add_comment(int(number), comment_text(mark, check.sha, jobs, check.url))
+            forge.add_comment(int(number), comment_text(mark, check.sha, jobs, check.url, scope.title))
             new[number] = jobs
     return _lines(forge, scope, new)
 
@@ -151,7 +153,7 @@ def _lines(forge: Forge, scope: ApprovalScope, ended: Mapping[str, Sequence[Ende
     return [f"{sign}{number} {scope}: {_verdict(jobs)}" for number, jobs in ended.items() if number]
 
 
-def comment_text(mark: str, sha: str, jobs: Sequence[EndedJob], url: str = "") -> str:
+def comment_text(mark: str, sha: str, jobs: Sequence[EndedJob], url: str = "", title: str = "") -> str:
     """The comment in Markdown: the verdict first, a row for each job, the bad ones first.
 
     The jobs of a large matrix share rows, except the first failed ones.
@@ -165,7 +167,7 @@ def comment_text(mark: str, sha: str, jobs: Sequence[EndedJob], url: str = "") -
     left = sum(map(len, groups[shown:]))
     more = [f"\n{plural(left, 'more job')}"] if left else []
     link = f" ([apply]({url}))" if url.startswith("https://") else ""
-    head = [mark, f"### {_verdict(jobs)}", "", f"Started by the merge `{sha[:7]}`{link}.", ""]
+    head = [mark, f"### {title}{_verdict(jobs)}", "", f"Jobs of the merge `{sha[:7]}`{link}.", ""]
     head += ["| Job | State | Took | Asked for | Why |", "|---|---|---|---|---|"]
     lines = [*head, *rows[:shown], *more]
     first, others = [group[0] for group in groups], [job for group in groups for job in group[1:]]

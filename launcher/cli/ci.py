@@ -17,13 +17,14 @@ from launcher.apply.apply import apply_launches
 from launcher.apply.approval import check_plan
 from launcher.apply.events import Outcome, Result
 from launcher.apply.plans import make_plan
-from launcher.ci import doctor, report
+from launcher.ci import doctor
 from launcher.ci.approvals import (
     ApprovalScope,
     CommitHistory,
     Forge,
     Merged,
     check_is_not_overtaken,
+    check_is_only_plan,
     effect_checks,
     explained,
     part_of,
@@ -46,7 +47,7 @@ from launcher.ci.record import (
 from launcher.ci.runner import TOKENS, CiRunner, runner_of
 from launcher.cli import jobs
 from launcher.cli.arguments import choose_format
-from launcher.cli.ci_report import all_ended
+from launcher.cli.ci_report import reported
 from launcher.cli.console import Console
 from launcher.cli.jobs import compiled_at, work_tree
 from launcher.cli.plan import CHECK, orphan_scopes
@@ -60,7 +61,7 @@ from launcher.cli.watch import Watch
 from launcher.dataclass import replace
 from launcher.errors import JobFileError, LauncherError, StaleError, UsageError
 from launcher.files import PROJECT_FILE
-from launcher.git import MOST_COMMITS, Repository
+from launcher.git import Repository
 from launcher.plan.approved import approval_json, to_approval
 from launcher.plan.codec import dumps
 from launcher.plan.effects import compared
@@ -186,11 +187,15 @@ def _plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     for scope in scopes_of(plan):
         part = part_of(plan, scope)
         with run.degraded("the effects of this plan are approved by hand"):
+            if args.files and run.is_github:
+                check_is_only_plan(part, scope, run.forge.check_runs(runner.head_sha), tree.root)
             # The commit that a merge queue tests becomes the commit on the branch.
             for check in effect_checks(part, scope, str(runner.pull_request or "")):
                 run.forge.add_check(check, sha=runner.head_sha)
         shown = without_output(part) if runner.is_public else part
-        text = plan_markdown(shown, remark=remark_on(runner.base_ref, runner.default_branch))
+        text = plan_markdown(
+            shown, title=scope.title, remark=remark_on(runner.base_ref, runner.default_branch)
+        )
         comments[scope] = PlanComment(text, is_news=not part.is_empty)
     if runner.pull_request is not None:
         with run.degraded(f"the plan is in {_SHOWN_IN[runner.provider]}"):
@@ -258,11 +263,12 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     code = 0
     outcomes: list[Outcome] = []
     refused: list[Problem] = []
-    scopes = {ApprovalScope(*launch.key[:2]) for launch in launches}
+    found = {ApprovalScope(*launch.key[:2]) for launch in launches}
     if choices.prune:  # a project whose last job file was removed may have jobs to stop
-        scopes.update(scopes_of(make_plan(launches, choices=choices)))
-    history = _history(args, run, sorted(scopes))
-    for scope in sorted(scopes):
+        found.update(scopes_of(make_plan(launches, choices=choices)))
+    scopes = sorted(found)
+    history = _history(args, run, scopes)
+    for scope in scopes:
         mine = [launch for launch in launches if launch.key[:2] == scope]
         merged = by_hand or Merged(approvals=(), pulls={})
         try:
@@ -273,8 +279,7 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
             refused.append((str(scope), error))
             code = max(code, error.exit_code)
             failure = f"the apply at {run.runner.sha[:7]} failed. {run.says_why}"
-            for number in merged.pulls:
-                run.comments.write(number, scope, failure)
+            run.comments.write(scope, merged, dict.fromkeys(merged.pulls, failure))
     if code == StaleError.exit_code:
         # The unapproved effects of all projects, with the digest that approves them manually.
         plan = make_plan(launches, choices=choices)
@@ -365,9 +370,9 @@ def _carry_out(
     check = applied_check(scope, plan, result.outcomes, merged, run_url=run.runner.run_url)
     with run.degraded("later applies begin before this commit"):
         run.forge.add_check(check, sha=run.runner.sha)
-    for number in merged.pulls:
-        words = applied_words(number, plan, result.outcomes, merged, run.runner.sha[:7])
-        run.comments.write(number, scope, words)
+    short = run.runner.sha[:7]
+    words = {each: applied_words(each, plan, result.outcomes, merged, short) for each in merged.pulls}
+    run.comments.write(scope, merged, words)
     for number in merged.unreviewed:
         run.warn(f"`launcher ci plan` has left no plan on the last commit of {run.forge.words.sign}{number}")
     for refusal in plan.unapproved:
@@ -377,17 +382,9 @@ def _carry_out(
 
 def report_ends(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     """Comment on pull requests how the jobs of their merges ended. The result has the lines."""
-    tree = work_tree()
-    commits = [sha for sha, _ in tree.first_parents()]
-    if len(commits) < MOST_COMMITS and tree.is_shallow():
-        run.warn(f"jobs of merges that this clone lacks are not reported: {tree.why_missing('')}")
-    look = partial(all_ended, warn=run.warn, hides_output=run.runner.is_public)
-    refused: list[ForgeError] = []
-    lines = report.report(run.forge, commits, look, refused.append)
+    lines = reported(work_tree(), run.forge, run.warn, hides_output=run.runner.is_public)
     if lines:
         run.show("\n".join(lines))
-    for error in refused[:1]:
-        run.warn(f"{error}: the ends are in this log, and in no comment")
     return 0, {"reported": lines}
 
 

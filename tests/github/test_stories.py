@@ -204,6 +204,11 @@ def test_a_pull_request_of_a_fork_is_shown_on_a_hosted_runner_and_approved_by_th
     hub.github.faults.forbidden = []
     hub.queue(1)
     assert attempts(scenario, "train") == ["1"]
+    (comment,) = hub.github.bodies(1)
+    assert comment.endswith(f"applied at {hub.commit()[:7]}: started train\n")
+    hub.pull_request(2, {"README": "of a fork"})
+    hub.queue(2)
+    assert hub.github.bodies(2) == []
 
 
 @pytest.mark.slow

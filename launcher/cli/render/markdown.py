@@ -32,13 +32,16 @@ _TABLE_HEAD = ("| | Job | Action | Engine | Asks for | Why |", "|---|---|---|---
 _WITH_ESTIMATES = ("| | Job | Action | Engine | Asks for | Takes | Why |", "|---|---|---|---|---|---|---|")
 
 
-def plan_markdown(plan: Plan, *, max_bytes: int = MAX_BYTES, in_full: bool = False, remark: str = "") -> str:
+def plan_markdown(
+    plan: Plan, *, max_bytes: int = MAX_BYTES, in_full: bool = False, title: str = "", remark: str = ""
+) -> str:
     """Return the plan in at most `max_bytes` bytes of UTF-8; lines that do not fit are dropped from the end.
 
     The hidden first line identifies the projects and targets, so that a bot can find and replace its comment.
 
     Args:
         in_full: every job has a row; else the jobs of a large matrix share some.
+        title: the beginning of the heading.
         remark: Markdown for a line below the verdict.
     """
     steps = [step for step in plan.steps if step.kind != "keep" or step.waits_for]
@@ -65,7 +68,7 @@ def plan_markdown(plan: Plan, *, max_bytes: int = MAX_BYTES, in_full: bool = Fal
         kept_details = details[: max(0, len(details) - left_out)]
         kept_rows = rows[: len(rows) - max(0, left_out - len(details))]
         remarks = [remark, f"Shortened: {plural(left_out, 'part')} left out at the end." if left_out else ""]
-        return _page(plan, kept_rows, kept_details, remarks)
+        return _page(plan, title, kept_rows, kept_details, remarks)
 
     if len(text := page(0).encode()) <= max_bytes:
         return text.decode()
@@ -74,12 +77,12 @@ def plan_markdown(plan: Plan, *, max_bytes: int = MAX_BYTES, in_full: bool = Fal
     return page(fitting + 1)
 
 
-def _page(plan: Plan, rows: Sequence[str], details: Sequence[str], remarks: Sequence[str]) -> str:
+def _page(plan: Plan, title: str, rows: Sequence[str], details: Sequence[str], remarks: Sequence[str]) -> str:
     keys = [*(step.key for step in plan.steps), *(orphan.key for orphan in plan.orphans)]
     sessions = sorted({key.session for key in keys})
     total = in_total(total_of(plan.steps))
     verdict = f"{_verdict(plan)}; {total}" if total else _verdict(plan)
-    lines = [f"<!-- launcher plan: {', '.join(sessions)} -->", f"### {verdict}", ""]
+    lines = [f"<!-- launcher plan: {', '.join(sessions)} -->", f"### {title}{verdict}", ""]
     lines += [line for each in filter(None, remarks) for line in (f"> {each}", "")]
     for each in overruns(plan.steps):
         lines += [f"> **Blocked**: {plain_html(str(each))}. To go on, {plain_html(each.remedy)}.", ""]

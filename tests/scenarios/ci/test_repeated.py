@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forkserver import launcher
 from tests.github.fake import REPOSITORY
 from tests.github.repository import Repository, git
 from tests.scenarios.ci.test_stories import BY_HAND, CHECK, PRUNES, job, ran, repo, until_opened
@@ -84,6 +85,15 @@ def test_the_jobs_of_two_applies_of_a_commit_are_each_reported_once(repo, github
         assert "".join(github.bodies(number)).count(f"| {name}@1 |") == 1
 
 
+def test_a_job_is_reported_once_when_the_record_of_its_apply_was_sent_again(repo, github, scenario):
+    """The answer to the first request was lost."""
+    repo.land(1, {"one.launcher.yaml": job("one")})
+    scenario.wait("one")
+    github.checks.append({**github.checks[-1], "id": 1000})
+    repo.report()
+    assert "".join(github.bodies(1)[1:]).count("| one") == 1
+
+
 @pytest.mark.slow
 def test_a_job_is_reported_once_when_each_commit_of_a_rebased_pull_request_is_applied(repo, github, scenario):
     repo.pull_request(1, {"one.launcher.yaml": job("one")})
@@ -135,10 +145,10 @@ def test_the_jobs_of_a_project_whose_last_file_was_removed_are_stopped(repo, git
     repo.apply(BY_HAND, event="workflow_dispatch")
     gate.entered()
     repo.propose(1, dict.fromkeys(files))
-    assert "### Stops 1 app" in github.bodies(1)[0]
     commit = repo.merge(1)
     repo.apply()
     assert github.conclusions("launcher apply (a, default)")[commit] == "success"
+    assert github.bodies(1)[0].splitlines()[1] == "### a · Stops 1 app"
     (made,) = scenario.attempts("serve", project="a")
     assert made.state == "cancelled"
     assert scenario.processes_of(made.app_id) == []
@@ -243,3 +253,59 @@ def test_a_report_of_a_shallow_clone_names_how_to_fetch_the_merges_that_it_lacks
     assert "::warning" not in repo.report()
     repo.depth = 1
     assert "jobs of merges that this clone lacks are not reported" in repo.report()
+
+
+def test_a_job_that_a_user_started_between_plan_and_merge_is_named_and_reported(repo, github, scenario):
+    head = repo.pull_request(1, {"train.launcher.yaml": job("train"), "other.launcher.yaml": job("other")})
+    repo.plan(1)
+    done = launcher(["apply", "--yes", "train.launcher.yaml"], cwd=str(repo.clone(head)), environ=os.environ)
+    assert done.code == 0, done.err
+    commit = repo.merge(1)
+    repo.apply()
+    told = f"applied at {commit[:7]}: started other, found train already started by hand"
+    assert told in github.bodies(1)[0]
+    (check,) = [each for each in github.checks if each["name"] == CHECK and each["head_sha"] == commit]
+    assert check["output"]["title"] == "1 started, 1 already started by hand"
+    for name in ("train", "other"):
+        scenario.wait(name)
+    repo.report()
+    assert "### 2 succeeded" in github.bodies(1)[1]
+    repo.land(2, {"README": "2"})
+    repo.report()
+    assert len(github.bodies(1)) == 2
+
+
+def test_a_job_of_a_killed_apply_is_reported_when_the_next_merge_has_replaced_it(
+    repo, github, scenario, tmp_path
+):
+    gate = scenario.gate()
+    repo.propose(1, {"train.launcher.yaml": until_opened("train", gate)})
+    repo.merge(1)
+    killed_before_its_record(repo, tmp_path, signal.SIGKILL)
+    gate.entered()
+    repo.land(2, {"train.launcher.yaml": job("train")})
+    scenario.wait("train")
+    assert ran(scenario)["train"] == ["1", "2"]
+    assert "started train\n" in github.bodies(1)[0]
+    repo.report()
+    (row,) = [line for line in github.bodies(1)[1].splitlines() if line.startswith("| train@1")]
+    assert "| cancelled |" in row
+    assert row.replace("\\@<!-- -->", "@").endswith("| replaced by train@2 |")
+    assert "| train@2 | succeeded |" in github.bodies(2)[1]
+
+
+def test_an_apply_without_work_for_a_pull_request_leaves_the_words_of_an_earlier_one(repo, github, scenario):
+    gate = scenario.gate()
+    repo.land(1, {"serve.launcher.yaml": until_opened("serve", gate), **PRUNES})
+    gate.entered()
+    repo.propose(2, {"serve.launcher.yaml": None})
+    repo.merge(2)
+    repo.pull_request(3, {"late.launcher.yaml": job("late")})
+    commit = repo.merge(3)
+    repo.apply(code=4)
+    repo.plan(3)
+    repo.apply()
+    assert github.bodies(2)[0].endswith(f"applied at {commit[:7]}: stopped serve\n")
+    assert github.bodies(3)[0].endswith(f"applied at {commit[:7]}: started late\n")
+    repo.report()
+    assert "| cancelled by " in github.bodies(1)[1]

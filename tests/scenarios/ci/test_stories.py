@@ -197,7 +197,8 @@ def test_a_comment_is_taken_back_when_the_pull_request_leaves_its_project_out_ag
     repo.propose(1, dict.fromkeys(added))
     beta, *others = sorted(github.bodies(1))
     assert beta == "<!-- launcher plan: beta -->\n### No job of beta is left\n"
-    assert [body.splitlines()[1] for body in others] == ["### Starts 1 job", "### Starts 1 job"]
+    headings = [body.splitlines()[1] for body in others]
+    assert headings == ["### Starts 1 job", "### default.prod · Starts 1 job"]
 
 
 @pytest.mark.slow
@@ -227,7 +228,7 @@ def test_a_running_job_that_a_pull_request_removes_is_held_where_no_plan_stopped
 
 
 @pytest.mark.slow
-def test_two_merges_that_change_one_running_job_are_both_applied(repo, scenario):
+def test_two_merges_that_change_one_running_job_are_both_applied(repo, github, scenario):
     def serve(seconds: int) -> dict[str, str | None]:
         text = f"version: 1\nname: serve\nroles: {{main: {{entrypoint: sleep, args: ['{seconds}']}}}}\n"
         return {"serve.launcher.yaml": text}
@@ -240,6 +241,7 @@ def test_two_merges_that_change_one_running_job_are_both_applied(repo, scenario)
     repo.apply(at=first)
     repo.merge(2)
     repo.apply()
+    assert "started serve in place of serve@2\n" in github.bodies(2)[0]
     made = scenario.attempts("serve")
     assert [(each.pull_request, each.state) for each in made] == [
         ("", "cancelled"),
@@ -289,7 +291,7 @@ def test_a_report_is_written_once_when_all_jobs_have_ended(repo, github, scenari
         repo.report()
     _, told = github.bodies(1)
     assert "### 2 succeeded" in told
-    assert f"Started by the merge `{commit[:7]}`" in told
+    assert f"Jobs of the merge `{commit[:7]}`" in told
     assert "| train@1 | succeeded |" in told.replace("\\", "")
     assert "| loss | - | 0.5 |  |" in told
 
@@ -380,6 +382,20 @@ def test_a_plan_over_budget_fails_on_the_pull_request_and_is_not_applied(repo, g
     repo.merge(3)
     assert "the plan exceeds its budget" in repo.apply(code=3)
     assert ran(scenario)["train"] == ["1", "2"]
+
+
+@pytest.mark.slow
+def test_a_plan_that_leaves_out_a_job_of_the_newest_plan_of_its_commit_is_refused(repo, github):
+    one, two = "one.launcher.yaml", "two.launcher.yaml"
+    repo.pull_request(1, {one: job("one"), two: job("two")})
+    repo.plan(1, one)
+    (comment,) = github.bodies(1)
+    refused = repo.plan(1, two, code=1)
+    assert "plan of this commit starts one, and this one leaves out one.launcher.yaml" in refused
+    assert github.bodies(1) == [comment]
+    repo.plan(1, one, two)
+    repo.pull_request(1, {two: None})
+    repo.plan(1, one)
 
 
 @pytest.mark.slow

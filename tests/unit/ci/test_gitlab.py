@@ -166,6 +166,21 @@ def test_checks_are_written_when_the_step_ends(fake: FakeGitLab, tmp_path: Path)
     assert (check["name"], check["sha"], check["id"]) == ("launcher", SHA, 77)
 
 
+def test_each_step_of_a_job_adds_its_checks_to_those_of_the_steps_before(
+    fake: FakeGitLab, tmp_path: Path
+) -> None:
+    steps = [(76, "of a job before"), (77, "(a, dev) 1/2"), (77, "(a, prod) 1/1"), (77, "(a, dev) 1/1")]
+    for number, name in steps:
+        gitlab = client(fake, folder=str(tmp_path), job=number)
+        gitlab.add_check(Check(f"launcher effects {name}", "success", "", "", "text", name), sha=SHA)
+        gitlab.finish()
+    found = json.loads((tmp_path / "checks.json").read_text())["checks"]
+    assert [(each["name"], each["external_id"], each["text"]) for each in found] == [
+        ("launcher effects (a, prod) 1/1", "(a, prod) 1/1", "text"),
+        ("launcher effects (a, dev) 1/1", "(a, dev) 1/1", "text"),
+    ]
+
+
 @pytest.mark.parametrize("way", ["merge_commit_sha", "squash_commit_sha", "sha"])
 def test_a_commit_has_its_merge_request_however_that_was_merged(fake: FakeGitLab, way: str) -> None:
     fake.open_pull(3, "b" * 40)

@@ -172,6 +172,46 @@ def test_a_filter_of_the_checkout_runs_no_program(repo: Path, scenario: Scenario
     assert not (repo / "evil").exists()
 
 
+def test_objects_of_git_lfs_that_were_not_fetched_are_compared_as_pointers(
+    repo: Path, scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The filter stands for git-lfs, which cannot download objects without the token of the checkout."""
+    script = 'test "$GIT_LFS_SKIP_SMUDGE" = 1 && cat'
+    config = f'[filter "lfs"]\n smudge = {json.dumps(script)}\n clean = cat\n required = true\n'
+    (tmp_path / "config").write_text(f"{config}[user]\n name = ann\n email = ann@example.com\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
+    git(repo, "checkout", "-q", "main")
+    (repo / ".gitattributes").write_text("*.bin filter=lfs\n")
+    (repo / "weights.bin").write_text("version https://git-lfs.github.com/spec/v1\n")
+    (repo / "b.launcher.yaml").write_text(f"{job('b')}workspace: .\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-qm", "weights")
+    shown = scenario.plan(repo, "--base", "main")
+    assert lines(shown)["b"] == "already pending on main"
+
+
+def test_a_workspace_with_a_submodule_is_compared_with_the_commit_of_the_submodule_that_the_base_has(
+    repo: Path, scenario: Scenario, tmp_path: Path
+) -> None:
+    part = tmp_path / "part"
+    part.mkdir()
+    git(part, "init", "-q")
+    for text in ("old", "new"):
+        (part / "text").write_text(text)
+        git(part, "add", ".")
+        git(part, "commit", "-qm", text)
+    git(repo, "checkout", "-q", "main")
+    git(repo, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(part), "lib")
+    (repo / "b.launcher.yaml").write_text(f"{job('b')}workspace: .\n")
+    (repo / "lib.index").write_text("a file beside the submodule\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-qm", "with a submodule")
+    assert lines(scenario.plan(repo, "--base", "main"))["b"] == "already pending on main"
+    git(repo / "lib", "checkout", "-q", "HEAD~1")
+    changed = scenario.plan(repo, "--base", "main", "--allow-dirty")
+    assert lines(changed)["b"] == "from this change"
+
+
 def test_offline_jobs_of_a_matrix_that_differ_alike_share_a_line(repo: Path, scenario: Scenario) -> None:
     file = repo / "sweep.launcher.yaml"
 
