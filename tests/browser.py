@@ -40,11 +40,9 @@ class Browser:
         self._in, theirs_out = os.pipe()
         sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # which Chromium refuses as root
         options = [
-            *_QUIET.split(),
-            *sandbox,
-            f"--window-size={wide},{high}",
+            *_QUIET.split(), *sandbox, f"--window-size={wide},{high}",
             f"--user-data-dir={self._profile.name}",
-        ]
+        ]  # fmt: skip
         self._process = subprocess.Popen(
             # bash: other shells take no variable for the number of a descriptor
             ["bash", "-c", f'exec "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}', program(), *options],

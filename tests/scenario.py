@@ -89,16 +89,10 @@ class Scenario:
         """
         # JSON strings are YAML strings; a line each for role and top-level extras.
         lines = [
-            "version: 1",
-            f"name: {name}",
-            *textwrap.dedent(top).strip().splitlines(),
-            "roles:",
-            "  main:",
-            "    entrypoint: sh",
-            f"    args: [-c, {json.dumps(script)}]",
-            f"    num_replicas: {replicas}",
+            "version: 1", f"name: {name}", *textwrap.dedent(top).strip().splitlines(), "roles:", "  main:",
+            "    entrypoint: sh", f"    args: [-c, {json.dumps(script)}]", f"    num_replicas: {replicas}",
             *textwrap.indent(textwrap.dedent(role).strip(), "    ").splitlines(),
-        ]
+        ]  # fmt: skip
         return self.write(f"{name}.launcher.yaml", "\n".join(lines) + "\n")
 
     @property

@@ -115,11 +115,8 @@ def test_lines_are_chosen_by_the_times_and_streams_that_their_records_carry(case
     app_id, (before_a, before_b, before_c) = _three_spells(case)
     records = list(records_of(case, app_id))
     assert [(r.stream, r.data) for r in records] == [
-        ("stdout", b"up\n"),
-        ("stdout", b"a\n"),
-        ("stderr", b"b\n"),
-        ("stdout", b"c\n"),
-    ]
+        ("stdout", b"up\n"), ("stdout", b"a\n"), ("stderr", b"b\n"), ("stdout", b"c\n"),
+    ]  # fmt: skip
     times = [start, *(record.time_ns for record in records), time.time_ns()]
     assert times == sorted(times)
     assert [record.data for record in records_of(case, app_id, stream="stderr")] == [b"b\n"]
@@ -146,10 +143,8 @@ def test_logs_continue_over_a_restart(case: Case) -> None:
     assert case.lines(app_id, should_tail=True) == ["0\n", "1\n"]
     records = list(records_of(case, app_id))
     assert [(r.stream, r.data) for r in records if r.data or r.stream == "restart"] == [
-        ("stdout", b"0\n"),
-        ("restart", b""),
-        ("stdout", b"1\n"),
-    ]
+        ("stdout", b"0\n"), ("restart", b""), ("stdout", b"1\n"),
+    ]  # fmt: skip
 
 
 def test_an_unknown_app_role_or_replica_is_refused_with_the_existing_ones_named(case: Case) -> None:

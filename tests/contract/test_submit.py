@@ -84,10 +84,8 @@ def test_replicas_know_themselves_their_job_and_where_rank_0_is(case: Case) -> N
     handle = f"{case.name}://{case.session}/{found.app_id}"
     for k in range(3):
         assert case.lines(found.app_id, k=k) == [
-            f"{k} r 3 {handle}\n",
-            "yes\n",
-            "$<app_id> ${app_id} $HOME $$\n",
-        ]
+            f"{k} r 3 {handle}\n", "yes\n", "$<app_id> ${app_id} $HOME $$\n",
+        ]  # fmt: skip
 
 
 @pytest.mark.everywhere

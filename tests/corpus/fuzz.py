@@ -42,26 +42,11 @@ PIECES += [
     b"${",
 ]
 PIECES += [
-    b"null",
-    b"1e999",
-    b'"\\0"',
-    b"= ",
-    b'"""',
-    b"[[a]]\n",
-    b"[a.b]\n",
-    b"2020-01-01",
-    b"9" * 5000,
-    b"\x00",
-]
+    b"null", b"1e999", b'"\\0"', b"= ", b'"""', b"[[a]]\n", b"[a.b]\n", b"2020-01-01", b"9" * 5000, b"\x00",
+]  # fmt: skip
 PIECES += [
-    b"\xff",
-    b"\xc2\x85",
-    b"\xe2\x80\xa8",
-    b"\xef\xbb\xbf",
-    b"---\n",
-    b"...\n",
-    b"{range: [0, 999999999]}",
-]
+    b"\xff", b"\xc2\x85", b"\xe2\x80\xa8", b"\xef\xbb\xbf", b"---\n", b"...\n", b"{range: [0, 999999999]}",
+]  # fmt: skip
 PIECES += [b"[" * 200, b"{a: " * 70, b"- " * 100, b"$<" * 500, b"a." * 500 + b"= 1\n", b"targets: {a: {}}\n"]
 
 

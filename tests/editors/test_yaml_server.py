@@ -130,16 +130,12 @@ def test_the_server_offers_the_values_of_a_choice_with_their_meaning(server, tex
 @pytest.mark.parametrize(
     ("text", "label"),
     [
-        (MODELINE + "|", "job"),
-        (MODELINE + "|", "job of a component"),
-        (HEAD + "roles:\n  |", "role"),
-        (HEAD + "roles:\n  main:\n    |", "role"),
-        (ROLE + "    mounts:\n      - |", "bind mount"),
-        (ROLE + "    mounts:\n      - |", "volume mount"),
-        (ROLE + "    mounts:\n      - |", "device mount"),
+        (MODELINE + "|", "job"), (MODELINE + "|", "job of a component"), (HEAD + "roles:\n  |", "role"),
+        (HEAD + "roles:\n  main:\n    |", "role"), (ROLE + "    mounts:\n      - |", "bind mount"),
+        (ROLE + "    mounts:\n      - |", "volume mount"), (ROLE + "    mounts:\n      - |", "device mount"),
         (ROLE + "    mounts:\n      |", "bind mount"),
     ],
-)
+)  # fmt: skip
 def test_a_snippet_makes_a_good_file(server: Server, tmp_path: Path, text: str, label: str) -> None:
     whole = inserted(text, server.complete(text)[label].text)
     assert server.findings(whole) == []

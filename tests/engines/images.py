@@ -17,22 +17,18 @@ REDIS_IMAGE = "launcher-test/redis:2"
 DASK_IMAGE = "launcher-test/dask:1"
 
 RECIPES: Mapping[str, str] = {
-    SHELL_IMAGE: "image-busybox",
-    PYTHON_IMAGE: "image-python",
-    REDIS_IMAGE: "image-redis",
+    SHELL_IMAGE: "image-busybox", PYTHON_IMAGE: "image-python", REDIS_IMAGE: "image-redis",
     DASK_IMAGE: "image-dask",
-}
+}  # fmt: skip
 """Image → the script beside this file that makes it."""
 
 LABEL = "launcher-test"
 """What they all bear."""
 
 PUBLIC: dict[str, str] = {
-    "busybox:1.37": SHELL_IMAGE,
-    "python:3.12-slim": PYTHON_IMAGE,
-    "redis:7": REDIS_IMAGE,
+    "busybox:1.37": SHELL_IMAGE, "python:3.12-slim": PYTHON_IMAGE, "redis:7": REDIS_IMAGE,
     "ghcr.io/dask/dask:2024.5.0-py3.12": DASK_IMAGE,
-}
+}  # fmt: skip
 """Public image that an example names → the image of ours that stands in for it where it is not there."""
 
 _HERE = Path(__file__).resolve().parent

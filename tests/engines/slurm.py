@@ -99,14 +99,8 @@ class SlurmCluster:
             return []
         pid = (self.folder / "munged.pid").read_text().strip()
         return [
-            "nsenter",
-            "--target",
-            pid,
-            "--mount",
-            "--uts",
-            "chroot",
-            str(self.folder / "system" / "root"),
-        ]
+            "nsenter", "--target", pid, "--mount", "--uts", "chroot", str(self.folder / "system" / "root"),
+        ]  # fmt: skip
 
     def answers(self) -> bool:
         if not self.conf.exists():

@@ -226,13 +226,7 @@ class _Job:
             env["PATH"] = f"{line}:{env['PATH']}"
         got = subprocess.run(
             [
-                "bash",
-                "--noprofile",
-                "--norc",
-                "-e",
-                "-o",
-                "pipefail",
-                "-c",
+                "bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c",
                 interpolated(step["run"], self.contexts),
             ],
             cwd=self.runner.workspace / defaults.get("working-directory", "."),
@@ -243,7 +237,7 @@ class _Job:
             text=True,
             timeout=240,
             check=False,
-        )
+        )  # fmt: skip
         self.output += got.stdout
         assert "Traceback (most recent call last)" not in got.stdout, got.stdout
         return got.returncode

@@ -58,11 +58,8 @@ OPERATIONS = (
         "/projects/{id}/deployments",
         "deployments",
         {
-            **_PAGE,
-            "environment": ".+",
-            "order_by": "id|iid|created_at|updated_at|finished_at|ref",
-            "sort": "asc|desc",
-            "status": "created|running|success|failed|canceled|blocked",
+            **_PAGE, "environment": ".+", "order_by": "id|iid|created_at|updated_at|finished_at|ref",
+            "sort": "asc|desc", "status": "created|running|success|failed|canceled|blocked",
         },
         by_job=True,
     ),
@@ -79,7 +76,7 @@ OPERATIONS = (
     Operation("GET", "/projects/{id}/pipeline_schedules", "pipeline_schedules", _PAGE),
     Operation("GET", "/personal_access_tokens/self", "personal_access_tokens"),
     Operation("GET", "/user", "users"),
-)
+)  # fmt: skip
 
 
 def operation(method: str, path: str) -> Operation | None:

@@ -62,13 +62,9 @@ class FakeGitLab(FakeServer):
     def open_pull(self, number: int, head: str, *, base: str = "main") -> None:
         """Open a merge request, or push to its branch."""
         self.pulls[number] = {
-            "iid": number,
-            "sha": head,
-            "target_branch": base,
-            "state": "opened",
-            "merge_commit_sha": None,
+            "iid": number, "sha": head, "target_branch": base, "state": "opened", "merge_commit_sha": None,
             "squash_commit_sha": None,
-        }
+        }  # fmt: skip
 
     def merge_pull(self, number: int, commit: str, *, way: str = "merge_commit_sha") -> None:
         """Merge by a merge commit, by a squash (`squash_commit_sha`), or by moving the branch (`sha`)."""
@@ -147,11 +143,8 @@ class FakeGitLab(FakeServer):
         if len(body["body"]) > MOST_CHARACTERS:
             return 400, {"message": {"note": ["is too long (maximum is 1000000 characters)"]}}
         made = {
-            "id": self._id(),
-            "iid": int(iid),
-            "body": body["body"],
-            "author": {"id": BOT, "username": "bot"},
-        }
+            "id": self._id(), "iid": int(iid), "body": body["body"], "author": {"id": BOT, "username": "bot"},
+        }  # fmt: skip
         self.notes[made["id"]] = made
         return 201, dict(made)
 

@@ -53,11 +53,9 @@ class Pipelines:
         """Run the jobs of the pipeline that a commit has, each with its artifacts and its deployment."""
         config = self._config(sha)
         known = {
-            "CI_COMMIT_SHA": sha,
-            "CI_DEFAULT_BRANCH": "main",
-            **{name: _value(value) for name, value in config.get("variables", {}).items()},
-            **variables,
-        }
+            "CI_COMMIT_SHA": sha, "CI_DEFAULT_BRANCH": "main",
+            **{name: _value(value) for name, value in config.get("variables", {}).items()}, **variables,
+        }  # fmt: skip
         jobs = {
             name: extended(job, config)
             for name, job in config.items()

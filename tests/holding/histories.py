@@ -331,10 +331,8 @@ def _app_fact(word, rest):
     if word == "signal":
         return {"e": "cancel", "by": "", "signal": int(rest)}
     fields = {
-        "go": ("starting", {}),
-        "waiting": ("waiting", {"for": rest.split()}),
-        "met": ("met", {"job": rest}),
-    }
+        "go": ("starting", {}), "waiting": ("waiting", {"for": rest.split()}), "met": ("met", {"job": rest}),
+    }  # fmt: skip
     fields.update(unmet=("unmet", {"why": rest}), broken=("broken", {"why": rest}))
     fields.update(orphaned=("orphaned", {"why": "its parent process ended"}))
     kind, more = fields.get(word, (word, {}))

@@ -332,11 +332,9 @@ def test_a_report_of_readiness_that_comes_after_the_end_of_a_replica_does_not_co
 def test_the_declaration_of_an_app_names_only_the_rules_that_are_set():
     roles = [("a", 2, 0, "REPLICA"), ("s", 1, 3, "ROLE")]
     assert events.created(roles, {}) == {
-        "e": "created",
-        "roles": [["a", 2], ["s", 1]],
-        "retries": [[0, "REPLICA"], [3, "ROLE"]],
+        "e": "created", "roles": [["a", 2], ["s", 1]], "retries": [[0, "REPLICA"], [3, "ROLE"]],
         "delays": [0, 0],
-    }
+    }  # fmt: skip
     rules = {"s": {"service": True, "retry_delay": 5}, "a": {"depends_on": {"s": "ready"}}}
     made = events.created(roles, rules, 90.0)
     assert made["order"] == [["s", True, []], ["a", False, [["s", "ready"]]]]

@@ -81,10 +81,8 @@ def test_a_rerun_withdraws_all_apps_in_line_and_keeps_their_order(scenario, swee
 def test_start_now_starts_the_named_apps_in_line_and_leaves_the_others(scenario, sweep):
     out = scenario.launcher("start", "sweep-[1-3]", "--now").out.splitlines()
     assert sorted(line.split()[0].rpartition("/")[2].rpartition("-")[0] for line in out) == [
-        "sweep-1-1",
-        "sweep-2-1",
-        "sweep-3-1",
-    ]
+        "sweep-1-1", "sweep-2-1", "sweep-3-1",
+    ]  # fmt: skip
     assert all("RUNNING, was" in line and "in line" in line for line in out)
     found = json.loads(scenario.launcher("status", "sweep", "--json").out)
     states = [each["attempt_state"] for each in found]

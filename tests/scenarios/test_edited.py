@@ -196,10 +196,8 @@ def test_explain_shows_the_needs_and_files_of_a_success(scenario, train):
     found = json.loads(scenario.launcher("plan", train, "--explain", "train", "--format", "json").out)
     assert (found["success"]["attempt"], found["action"]) == (2, "keep")
     assert [(part["part"], part["name"], part["is_current"]) for part in found["stands_on"]] == [
-        ("document", "", True),
-        ("seen", "model.py", True),
-        ("seen", "train.py", True),
-    ]
+        ("document", "", True), ("seen", "model.py", True), ("seen", "train.py", True),
+    ]  # fmt: skip
 
 
 def test_explain_refuses_unknown_jobs_and_options_that_it_cannot_combine(scenario, train):

@@ -64,14 +64,10 @@ def assert_runs(scenario, file, *on):
 
 GREETING = [f"hello world, this is replica {k} of 2" for k in (0, 1)]
 OUTPUT = {
-    "hello": GREETING,
-    "hello-toml": GREETING,
-    "report": ["numbers: count 3", "numbers: sum 12"],
-    "sweep-0p1-0": ["sweep-0p1-0: lr=0.1 seed=0"],
-    "sweep-0p1-1": ["sweep-0p1-1: lr=0.1 seed=1"],
-    "sweep-0p01-0": ["sweep-0p01-0: lr=0.01 seed=0"],
-    "sweep-1-7": ["sweep-1-7: lr=1 seed=7"],
-}
+    "hello": GREETING, "hello-toml": GREETING, "report": ["numbers: count 3", "numbers: sum 12"],
+    "sweep-0p1-0": ["sweep-0p1-0: lr=0.1 seed=0"], "sweep-0p1-1": ["sweep-0p1-1: lr=0.1 seed=1"],
+    "sweep-0p01-0": ["sweep-0p01-0: lr=0.01 seed=0"], "sweep-1-7": ["sweep-1-7: lr=1 seed=7"],
+}  # fmt: skip
 """Job of an example → its lines of output, sorted."""
 
 

@@ -43,20 +43,16 @@ def test_status_wait_and_logs_take_a_matrix_by_its_name(scenario, family):
         *("SUCCEEDED", "FAILED", "FAILED")
     ]
     assert sorted(scenario.logs("sweep").splitlines()) == [
-        "sweep-0/main/0  | begun 0",
-        "sweep-10/main/0 | begun 10",
-        "sweep-2/main/0  | begun 2",
-    ]
+        "sweep-0/main/0  | begun 0", "sweep-10/main/0 | begun 10", "sweep-2/main/0  | begun 2",
+    ]  # fmt: skip
     assert scenario.logs("sweep-2").splitlines() == ["begun 2"]
     states = {
         state: {app["job"] for app in json.loads(scenario.launcher("list", "--state", state, "--json").out)}
         for state in ("failed", "running", "succeeded,running")
     }
     assert states == {
-        "failed": {"sweep-2", "sweep-10"},
-        "running": {"other"},
-        "succeeded,running": {"sweep-0", "other"},
-    }
+        "failed": {"sweep-2", "sweep-10"}, "running": {"other"}, "succeeded,running": {"sweep-0", "other"},
+    }  # fmt: skip
 
 
 @pytest.mark.slow

@@ -135,13 +135,9 @@ def test_an_apply_names_a_taken_port_and_shows_no_empty_command(scenario):
 COMMANDS = (
     ["apply", "job.launcher.yaml", "--yes", "--wait"],
     ["apply", "job.launcher.yaml", "--yes", "--rerun", "job", "--allow-destructive"],
-    ["status", "job", "--json"],
-    ["wait", "job"],
-    ["cancel", "job"],
-    ["list", "--json"],
-    ["logs", "job", "--follow"],
-    ["logs", "job", "--restart", "0"],
-)
+    ["status", "job", "--json"], ["wait", "job"], ["cancel", "job"], ["list", "--json"],
+    ["logs", "job", "--follow"], ["logs", "job", "--restart", "0"],
+)  # fmt: skip
 
 
 @pytest.mark.slow

@@ -54,23 +54,14 @@ def test_run_gives_a_replica_its_secrets(secret):
 
 
 COMMANDS = [
-    ["validate", "FILE"],
-    ["compile", "FILE"],
-    ["compile", "FILE", "--json"],
-    ["plan", "FILE", "--show-request"],
-    ["plan", "FILE", "--format", "json"],
-    ["plan", "FILE", "--format", "markdown"],
-    ["plan", "FILE", "--out", "plan.json"],
-    ["run", "FILE", "--dryrun"],
-    ["apply", "FILE", "--yes", "--wait", "--logs", "--format", "jsonl"],
+    ["validate", "FILE"], ["compile", "FILE"], ["compile", "FILE", "--json"],
+    ["plan", "FILE", "--show-request"], ["plan", "FILE", "--format", "json"],
+    ["plan", "FILE", "--format", "markdown"], ["plan", "FILE", "--out", "plan.json"],
+    ["run", "FILE", "--dryrun"], ["apply", "FILE", "--yes", "--wait", "--logs", "--format", "jsonl"],
     ["apply", "FILE", "--yes", "--wait", "--rerun", "job", "--format", "json"],
-    ["plan", "FILE", "--rerun", "job", "--show-request"],
-    ["describe", "job"],
-    ["describe", "job", "--json"],
-    ["status", "job", "--json"],
-    ["list", "--json"],
-    ["logs", "job"],
-]
+    ["plan", "FILE", "--rerun", "job", "--show-request"], ["describe", "job"], ["describe", "job", "--json"],
+    ["status", "job", "--json"], ["list", "--json"], ["logs", "job"],
+]  # fmt: skip
 
 
 def test_no_output_and_no_file_of_launcher_holds_the_value_of_a_secret(secret):

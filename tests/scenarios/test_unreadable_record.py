@@ -296,10 +296,8 @@ def test_a_damaged_row_holds_its_job_alone_until_it_is_asked_to_run_again(scenar
     changed = scenario.job("true; true", name="two", top="needs: [one]")
     plan = {each["key"]["job"]: each for each in scenario.plan_document(*files)["jobs"]}
     assert {job: each["action"] for job, each in plan.items()} == {
-        "one": "hold",
-        "two": "hold",
-        "other": "keep",
-    }
+        "one": "hold", "two": "hold", "other": "keep",
+    }  # fmt: skip
     assert "default/one, attempt 1, is damaged" in plan["one"]["reasons"][0]["detail"]
     shown = scenario.launcher("plan", one).out
     assert "to run it again: --rerun one" in shown

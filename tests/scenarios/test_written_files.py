@@ -52,15 +52,9 @@ def test_a_killed_command_leaves_the_old_file_or_a_whole_new_file(scenario, ran,
 
 
 READS = [
-    REPORT,
-    METRICS,
-    ["use"],
-    ["use", "--since", "1h", "--json"],
-    ["grep", "canary"],
-    ["report", "--json"],
-    ["gc", "--logs", "--older-than", "1s"],
-    ["gc", "--older-than", "1s"],
-]
+    REPORT, METRICS, ["use"], ["use", "--since", "1h", "--json"], ["grep", "canary"], ["report", "--json"],
+    ["gc", "--logs", "--older-than", "1s"], ["gc", "--older-than", "1s"],
+]  # fmt: skip
 
 
 @pytest.mark.slow

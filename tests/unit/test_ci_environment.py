@@ -10,10 +10,8 @@ from launcher.ci_environment import pull_request, run_url
     [
         (
             {
-                "GITHUB_ACTIONS": "true",
-                "GITHUB_SERVER_URL": "https://github.example",
-                "GITHUB_REPOSITORY": "acme/vision",
-                "GITHUB_RUN_ID": "77",
+                "GITHUB_ACTIONS": "true", "GITHUB_SERVER_URL": "https://github.example",
+                "GITHUB_REPOSITORY": "acme/vision", "GITHUB_RUN_ID": "77",
             },
             "#12",
             "https://github.example/acme/vision/pull/12",
@@ -26,6 +24,6 @@ from launcher.ci_environment import pull_request, run_url
         ({}, "#12", ""),
     ],
     ids=["github", "gitlab", "neither"],
-)
+)  # fmt: skip
 def test_a_pull_request_has_the_name_and_the_page_of_its_server(environ, name, page):
     assert pull_request("12", run_url(environ)) == (name, page)

@@ -26,11 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ("ARCHITECTURE.md", "CONTRIBUTING.md")
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), *(ROOT / name for name in PAPERS)]
 PAGES += [
-    ROOT / "README.md",
-    ROOT / "SECURITY.md",
-    ROOT / "CHANGELOG.md",
-    ROOT / "launcher" / "cli" / "skill.md",
-]
+    ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "CHANGELOG.md", ROOT / "launcher" / "cli" / "skill.md",
+]  # fmt: skip
 GENERATED = ROOT / "docs" / "job-file.md"
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 

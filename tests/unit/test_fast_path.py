@@ -182,15 +182,9 @@ main()
 """
 _COMMANDS = [["list"], ["list", "--json"], ["status"], ["status", "job"], ["status", "job", "--json"]]
 _COMMANDS += [
-    ["logs", "job"],
-    ["wait", "job"],
-    ["describe", "job"],
-    ["queue"],
-    ["queue", "--json"],
-    ["list", "--help"],
-    ["--help"],
-    ["--version"],
-]
+    ["logs", "job"], ["wait", "job"], ["describe", "job"], ["queue"], ["queue", "--json"], ["list", "--help"],
+    ["--help"], ["--version"],
+]  # fmt: skip
 
 
 def _loaded_by(scenario, argv: list[str]) -> set[str]:

@@ -70,11 +70,9 @@ SHARED_BY_ENGINES = {
     f"launcher.schedulers.{name}" for name in ("api", "backend", "record", "staged", "workspaces")
 }
 SHARED_BY_ENGINES |= {
-    "launcher.schedulers.readback",
-    "launcher.schedulers.restarts",
-    "launcher.schedulers.registry",
+    "launcher.schedulers.readback", "launcher.schedulers.restarts", "launcher.schedulers.registry",
     "launcher.schedulers.replica_request",
-}
+}  # fmt: skip
 SHARED_BY_ENGINES |= {"launcher.schedulers.responses", "launcher.schedulers.logs", "launcher.schedulers.ids"}
 SHARED_BY_ENGINES |= {f"launcher.schedulers.{name}" for name in ("appfolder", "registry")}
 SHARED_BY_ENGINES |= {
@@ -84,17 +82,9 @@ SHARED_BY_ENGINES |= {
 SHARED_BY_ENGINES |= {
     f"launcher.schedulers.{name}"
     for name in (
-        "loop",
-        "many",
-        "messages",
-        "owner",
-        "packing",
-        "pids",
-        "probes",
-        "programs",
-        "replica_request",
+        "loop", "many", "messages", "owner", "packing", "pids", "probes", "programs", "replica_request",
     )
-}
+}  # fmt: skip
 
 
 def module_of(path: Path) -> str:

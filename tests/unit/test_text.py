@@ -75,12 +75,10 @@ def test_paint_leaves_text_alone_without_colours():
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("plain ü 漢", "plain ü 漢"),
-        ("a\x1b[2Jb", "a\\x1b[2Jb"),
-        ("a\tb\r\n", "a\\tb\\r\\n"),
+        ("plain ü 漢", "plain ü 漢"), ("a\x1b[2Jb", "a\\x1b[2Jb"), ("a\tb\r\n", "a\\tb\\r\\n"),
         ("\x9b\u202e\ud800", "\\x9b\\u202e\\ud800"),
     ],
-)
+)  # fmt: skip
 def test_printable_escapes_characters_that_could_drive_a_terminal(text, shown):
     assert printable(text) == shown
     assert printable(text).isprintable()

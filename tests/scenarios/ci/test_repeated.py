@@ -26,16 +26,10 @@ def killed_before_its_record(repo: Repository, folder: Path, number: int) -> int
     event = folder / "event.json"
     event.write_text(json.dumps({"repository": {"default_branch": "main"}}))
     environ = {
-        **os.environ,
-        "LAUNCHER_HOME": str(repo.home),
-        "GITHUB_ACTIONS": "true",
-        "GITHUB_EVENT_NAME": "push",
-        "GITHUB_EVENT_PATH": str(event),
-        "GITHUB_REPOSITORY": REPOSITORY,
-        "GITHUB_SHA": commit,
-        "GITHUB_API_URL": repo.github.url,
-        "GITHUB_TOKEN": "token",
-    }
+        **os.environ, "LAUNCHER_HOME": str(repo.home), "GITHUB_ACTIONS": "true", "GITHUB_EVENT_NAME": "push",
+        "GITHUB_EVENT_PATH": str(event), "GITHUB_REPOSITORY": REPOSITORY, "GITHUB_SHA": commit,
+        "GITHUB_API_URL": repo.github.url, "GITHUB_TOKEN": "token",
+    }  # fmt: skip
     script = (
         "import os, launcher.cli.ci as ci\n"
         f"ci.applied_check = lambda *_, **__: os.kill(os.getpid(), {number})\n"

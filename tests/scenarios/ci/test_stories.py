@@ -242,10 +242,8 @@ def test_two_merges_that_change_one_running_job_are_both_applied(repo, scenario)
     repo.apply()
     made = scenario.attempts("serve")
     assert [(each.pull_request, each.state) for each in made] == [
-        ("", "cancelled"),
-        ("1", "cancelled"),
-        ("2", "running"),
-    ]
+        ("", "cancelled"), ("1", "cancelled"), ("2", "running"),
+    ]  # fmt: skip
     scenario.cancel("serve")
 
 

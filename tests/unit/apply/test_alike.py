@@ -26,16 +26,11 @@ def launch(n: int, folder: Path, role: Role, **more: Any) -> Launch:
     """Job `sweep-N` of the matrix `sweep`."""
     return Launch(
         **{
-            "key": JobKey("p", "default", f"sweep-{n}"),
-            "app": AppDef(name=f"sweep-{n}", roles=[role]),
-            "scheduler": "local_cwd",
-            "matrix": "sweep",
-            "root": str(folder),
-            "file": "sweep.launcher.yaml",
-            "origin": str(folder),
-            **more,
+            "key": JobKey("p", "default", f"sweep-{n}"), "app": AppDef(name=f"sweep-{n}", roles=[role]),
+            "scheduler": "local_cwd", "matrix": "sweep", "root": str(folder), "file": "sweep.launcher.yaml",
+            "origin": str(folder), **more,
         }
-    )
+    )  # fmt: skip
 
 
 def role(*args: str, **fields: Any) -> Role:

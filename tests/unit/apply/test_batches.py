@@ -186,11 +186,9 @@ def test_an_error_before_the_reservation_is_the_result_of_its_job(stage):
     actions = {"announce": lambda: None, "reserve": lambda attempts: attempts, stage: away}
     scheduler = SimpleNamespace(batches=SimpleNamespace(reserve=actions["reserve"]))
     about: Any = {
-        "announce": actions["announce"],
-        "pending": lambda as_planned: (),
-        "attempt": None,
+        "announce": actions["announce"], "pending": lambda as_planned: (), "attempt": None,
         "scheduler": scheduler,
-    }
+    }  # fmt: skip
     jobs = [SimpleNamespace(key=key, app_id=key, **about) for key in "ab"]
     store: Any = SimpleNamespace(record_all=lambda attempts: None)
     at = Workplace(engines=Engines(), store=store, events=Events(None))

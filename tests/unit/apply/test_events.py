@@ -172,10 +172,8 @@ def test_the_text_of_image_progress_shows_the_beginning_the_build_lines_and_the_
         ("building", {"image": "w:1", "line": "Step 1/3"}),
     )
     assert [image_line(event["event"], event, "train") for event in heard] == [
-        "train pulling web:1",
-        "train pulled web:1",
-        "train w:1: Step 1/3",
-    ]
+        "train pulling web:1", "train pulled web:1", "train w:1: Step 1/3",
+    ]  # fmt: skip
     halfway = {**heard[0], "done": 12_000_000, "total": 48_000_000}
     assert image_line("pulling", halfway, "train") is None
     assert image_progress("pulling", halfway) == "pulling web:1 12 of 48 MB"

@@ -96,10 +96,8 @@ def chain(world: World, first: str) -> tuple[Step, Step, Step]:
 def test_jobs_are_submitted_behind_the_jobs_that_they_need(world: World) -> None:
     outcomes = world.carry_out(*chain(world, f"{OPEN}; echo data >data"))
     assert [outcomes[job].state for job in ("prepare", "train", "evaluate")] == [
-        "running",
-        "waiting",
-        "waiting",
-    ]
+        "running", "waiting", "waiting",
+    ]  # fmt: skip
     assert outcomes["evaluate"].message == "waits for train"
     begun = [event["job"] for event in world.seen("reserving")]
     assert begun == ["prepare", "train", "evaluate"]
@@ -108,10 +106,8 @@ def test_jobs_are_submitted_behind_the_jobs_that_they_need(world: World) -> None
         ("evaluate", ["train"]),
     ]
     assert {entry.job: entry.state for entry in world.store.live_attempts()} == {
-        "prepare": "running",
-        "train": "waiting",
-        "evaluate": "waiting",
-    }
+        "prepare": "running", "train": "waiting", "evaluate": "waiting",
+    }  # fmt: skip
     attempt = world.store.by_app_id(outcomes["train"].app_id)
     assert [(each.job, each.number, each.edition) for each in attempt.needs] == [("prepare", 1, 1)]
     world.open()

@@ -99,26 +99,18 @@ def checkout(tmp_path: Path, launcher_home: Path, monkeypatch: pytest.MonkeyPatc
 FAULTS: dict[str, tuple[Callable[[Checkout], object], str, str]] = {
     "checks may not be written": (lambda at: at.edit("checks: write, ", ""), "permissions", "checks: write"),
     "comments may not be written": (
-        lambda at: at.edit(", pull-requests: write", ""),
-        "permissions",
-        "pull-requests: write",
+        lambda at: at.edit(", pull-requests: write", ""), "permissions", "pull-requests: write",
     ),
     "waiting applies are dropped": (lambda at: at.edit("queue: max, ", ""), "concurrency", "drops"),
     "applies cancel one another": (
-        lambda at: at.edit("cancel-in-progress: false", "cancel-in-progress: true"),
-        "concurrency",
-        "cancels",
+        lambda at: at.edit("cancel-in-progress: false", "cancel-in-progress: true"), "concurrency", "cancels",
     ),
     "the version is not pinned": (
-        lambda at: at.edit(REQUIREMENT, "launcher-jobs"),
-        "version",
-        "`launcher-jobs`",
+        lambda at: at.edit(REQUIREMENT, "launcher-jobs"), "version", "`launcher-jobs`",
     ),
     "no workflow": (lambda at: at.write({WORKFLOW: None}), "workflow", "launcher ci apply"),
     "changes share a workspace": (
-        lambda at: at.write({"shared.launcher.yaml": SHARED}),
-        "branch",
-        "one job (shared)",
+        lambda at: at.write({"shared.launcher.yaml": SHARED}), "branch", "one job (shared)",
     ),
     "no secret": (lambda at: at.env.delenv("DOCTOR_KEY"), "secrets", "not here: DOCTOR_KEY"),
     "no key of a receiver": (lambda at: at.write({"launcher.toml": RECEIVER}), "secrets", "HOOK_KEY"),
@@ -133,7 +125,7 @@ FAULTS: dict[str, tuple[Callable[[Checkout], object], str, str]] = {
     ),
     "the token may not read": (lambda at: at.fake.faults.forbidden.append("GET"), "token", "`checks: read`"),
     "a shallow clone": (lambda at: at.be_shallow(), "clone", "shallow"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FAULTS)

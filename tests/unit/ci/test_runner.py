@@ -24,15 +24,10 @@ def run(tmp_path: Path, event: str, payload: dict[str, Any] | str | None = None,
         given.get("repository", {}).get("full_name", "acme/vision") if isinstance(given, dict) else "a/b"
     )
     environ = {
-        "GITHUB_ACTIONS": "true",
-        "GITHUB_EVENT_NAME": event,
-        "GITHUB_EVENT_PATH": str(path),
-        "GITHUB_REPOSITORY": repository,
-        "GITHUB_SHA": SHA,
-        "GITHUB_RUN_ID": "77",
-        "GITHUB_TOKEN": "s3cret",
+        "GITHUB_ACTIONS": "true", "GITHUB_EVENT_NAME": event, "GITHUB_EVENT_PATH": str(path),
+        "GITHUB_REPOSITORY": repository, "GITHUB_SHA": SHA, "GITHUB_RUN_ID": "77", "GITHUB_TOKEN": "s3cret",
         **more,
-    }
+    }  # fmt: skip
     return runner_of(environ)
 
 
@@ -76,14 +71,11 @@ def test_no_repr_shows_the_token(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "payload"),
     [
-        ({"GITHUB_SHA": "--upload-pack=x"}, None),
-        ({"GITHUB_REPOSITORY": "../../x"}, None),
-        ({}, "{"),
-        ({}, "[" * 100_000),
-        ({}, {"pull_request": {"head": {"sha": "$(x)"}, "base": {}}}),
+        ({"GITHUB_SHA": "--upload-pack=x"}, None), ({"GITHUB_REPOSITORY": "../../x"}, None), ({}, "{"),
+        ({}, "[" * 100_000), ({}, {"pull_request": {"head": {"sha": "$(x)"}, "base": {}}}),
         ({}, {"pull_request": 7}),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_environment_is_a_launcher_error(tmp_path, more, payload):
     with pytest.raises(LauncherError):
         run(tmp_path, "pull_request", payload, **more)
@@ -116,16 +108,10 @@ def test_requests_that_github_does_not_describe_are_noticed() -> None:
 
 def job(source: str, **more: str) -> CiRunner:
     environ = {
-        "GITLAB_CI": "true",
-        "CI_PIPELINE_SOURCE": source,
-        "CI_COMMIT_SHA": SHA,
-        "CI_PROJECT_ID": "42",
-        "CI_PROJECT_DIR": "/builds/acme/vision",
-        "CI_JOB_ID": "77",
-        "CI_JOB_TOKEN": "s3cret",
-        "LAUNCHER_GITLAB_TOKEN": "s3cret too",
-        **more,
-    }
+        "GITLAB_CI": "true", "CI_PIPELINE_SOURCE": source, "CI_COMMIT_SHA": SHA, "CI_PROJECT_ID": "42",
+        "CI_PROJECT_DIR": "/builds/acme/vision", "CI_JOB_ID": "77", "CI_JOB_TOKEN": "s3cret",
+        "LAUNCHER_GITLAB_TOKEN": "s3cret too", **more,
+    }  # fmt: skip
     return runner_of(environ)
 
 
@@ -133,14 +119,11 @@ def merge_request(**more: str) -> CiRunner:
     return job(
         "merge_request_event",
         **{
-            "CI_MERGE_REQUEST_IID": "3",
-            "CI_MERGE_REQUEST_DIFF_BASE_SHA": "b" * 40,
-            "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main",
-            "CI_MERGE_REQUEST_PROJECT_ID": "42",
-            "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "42",
-            **more,
+            "CI_MERGE_REQUEST_IID": "3", "CI_MERGE_REQUEST_DIFF_BASE_SHA": "b" * 40,
+            "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main", "CI_MERGE_REQUEST_PROJECT_ID": "42",
+            "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "42", **more,
         },
-    )
+    )  # fmt: skip
 
 
 def test_a_merge_request_has_its_head_base_and_number() -> None:
@@ -166,10 +149,8 @@ def test_a_merge_request_of_another_project_counts_as_from_a_fork(project: str) 
 def test_a_manual_pipeline_has_its_digest() -> None:
     found = job("web", LAUNCHER_DIGEST="lp3:sha256:00", CI_DISPOSABLE_ENVIRONMENT="true")
     assert (found.event, found.inputs, found.is_hosted) == (
-        "workflow_dispatch",
-        {"digest": "lp3:sha256:00"},
-        True,
-    )
+        "workflow_dispatch", {"digest": "lp3:sha256:00"}, True,
+    )  # fmt: skip
     assert (job("push").inputs, job("push").is_hosted) == ({}, False)
 
 

@@ -38,16 +38,11 @@ def test_numbers_of_attempts_are_read_as_ranges(text, ranges):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "expected numbers of attempts such as 3, 1,3, 1..5 or 3.., got ``"),
-        ("x", "got `x`"),
-        ("..3", "got `..3`"),
-        ("1...3", "got `1...3`"),
-        ("²", "got `²`"),
-        ("1" * 5000, "expected numbers"),
-        ("0..2", "numbered from 1"),
-        ("5..3", "did you mean `3..5`?"),
+        ("", "expected numbers of attempts such as 3, 1,3, 1..5 or 3.., got ``"), ("x", "got `x`"),
+        ("..3", "got `..3`"), ("1...3", "got `1...3`"), ("²", "got `²`"), ("1" * 5000, "expected numbers"),
+        ("0..2", "numbered from 1"), ("5..3", "did you mean `3..5`?"),
     ],
-)
+)  # fmt: skip
 def test_wrong_numbers_of_attempts_are_refused_with_the_right_form(text, problem):
     with pytest.raises(ValueError, match=re.escape(problem)):
         attempts(text)

@@ -28,13 +28,10 @@ class Full(io.StringIO):
 @pytest.mark.parametrize(
     ("stream", "environ", "color"),
     [
-        (Terminal, {}, True),
-        (Terminal, {"NO_COLOR": "1"}, False),
-        (Terminal, {"NO_COLOR": ""}, True),
-        (Terminal, {"TERM": "dumb"}, False),
-        (io.StringIO, {"FORCE_COLOR": "1"}, False),
+        (Terminal, {}, True), (Terminal, {"NO_COLOR": "1"}, False), (Terminal, {"NO_COLOR": ""}, True),
+        (Terminal, {"TERM": "dumb"}, False), (io.StringIO, {"FORCE_COLOR": "1"}, False),
     ],
-)
+)  # fmt: skip
 def test_colours_are_for_terminals_and_no_color_is_obeyed(stream, environ, color):
     console = Console(stream(), stream(), environ)
     assert (console.color, console.err_color) == (color, color)

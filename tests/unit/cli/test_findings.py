@@ -63,16 +63,10 @@ def test_exit_codes_and_counts_follow_the_severities():
 def test_the_envelope_has_a_version_and_counts():
     found = [diagnostic(), diagnostic(severity="warning")]
     assert envelope(found, 2) == {
-        "version": "launcher.diagnostics/v1",
-        "code": "job-file",
-        "message": "1 problem in 1 file",
-        "hint": "launcher explain wrong-type",
-        "exit": 6,
-        "jobs": 2,
-        "errors": 1,
-        "warnings": 1,
+        "version": "launcher.diagnostics/v1", "code": "job-file", "message": "1 problem in 1 file",
+        "hint": "launcher explain wrong-type", "exit": 6, "jobs": 2, "errors": 1, "warnings": 1,
         "diagnostics": [entry.to_json() for entry in found],
-    }
+    }  # fmt: skip
 
 
 def test_a_plan_of_wrong_files_as_json_is_their_diagnostics(scenario):

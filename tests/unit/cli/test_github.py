@@ -78,12 +78,9 @@ def test_the_step_outputs_hold_the_digest_and_the_counts_of_a_plan():
     found = outputs(plan([launch("new"), ran], [attempt(ran, "failed")]))
     assert found.pop("plan_digest").startswith("lp3:sha256:")
     assert found == {
-        "has_changes": "true",
-        "create": "1",
-        "hold": "1",
-        "orphaned": "0",
+        "has_changes": "true", "create": "1", "hold": "1", "orphaned": "0",
         **dict.fromkeys(("replace", "rerun", "resume", "destroy", "keep"), "0"),
-    }
+    }  # fmt: skip
     assert outputs(plan([]))["has_changes"] == "false"
 
 

@@ -19,11 +19,9 @@ def file(scenario: Scenario) -> Path:
     scenario.run_to_end(made)
     made = scenario.job("echo two; exit 3", name="train")
     variables = {
-        "GITHUB_ACTIONS": "true",
-        "GITHUB_SERVER_URL": "https://github.example",
-        "GITHUB_REPOSITORY": "acme/vision",
-        "GITHUB_RUN_ID": "77",
-    }
+        "GITHUB_ACTIONS": "true", "GITHUB_SERVER_URL": "https://github.example",
+        "GITHUB_REPOSITORY": "acme/vision", "GITHUB_RUN_ID": "77",
+    }  # fmt: skip
     scenario.launcher("apply", made, "--yes", "--wait", code=5, env={**os.environ, **variables})
     return made
 

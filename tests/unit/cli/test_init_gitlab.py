@@ -14,11 +14,9 @@ from tests.gitlab.pipeline import extended, starts
 from tests.unit.cli.test_init_ci import HOSTS, check_key
 
 EVENTS = {
-    "merge_request_event": "launcher plan",
-    "push": "launcher apply",
-    "schedule": "launcher report",
+    "merge_request_event": "launcher plan", "push": "launcher apply", "schedule": "launcher report",
     "web": "launcher doctor",
-}
+}  # fmt: skip
 """How a pipeline starts → its job."""
 
 

@@ -113,16 +113,13 @@ def test_text_written_by_other_means_appears_above_the_frames(clock: list[float]
 @pytest.mark.parametrize(
     ("frame", "columns", "row"),
     [
-        (b"short", 9, b"short"),
-        (b"0123456789", 5, b"01234"),
-        ("█████".encode(), 3, "███".encode()),
+        (b"short", 9, b"short"), (b"0123456789", 5, b"01234"), ("█████".encode(), 3, "███".encode()),
         ("漢字漢字".encode(), 5, "漢字".encode()),
         (b"\x1b[32m0123\x1b[0m456", 5, b"\x1b[32m0123\x1b[0m4\x1b[0m"),
         (b"a\x1b[Kb\x1b[3Ac\x1b]0;title\x07d\te", 80, b"abcd e"),
-        (b"\xff bell\x07\x9b", 80, "\ufffd bell\ufffd".encode()),
-        (b"anything", 0, b""),
+        (b"\xff bell\x07\x9b", 80, "\ufffd bell\ufffd".encode()), (b"anything", 0, b""),
     ],
-)
+)  # fmt: skip
 def test_a_frame_is_cut_to_a_row_that_moves_no_cursor(frame: bytes, columns: int, row: bytes) -> None:
     assert cut(frame, columns) == row
 
@@ -146,11 +143,8 @@ def test_in_a_file_images_have_a_line_at_their_beginning_and_end(capsys: pytest.
     with LiveDisplay(Console()) as display:
         show(display)
     assert capsys.readouterr().err.splitlines() == [
-        "train pulling web:1",
-        "train pulled web:1",
-        "train w:1: Step 1/2 : FROM web:1",
-        "train built w:1",
-    ]
+        "train pulling web:1", "train pulled web:1", "train w:1: Step 1/2 : FROM web:1", "train built w:1",
+    ]  # fmt: skip
 
 
 def test_on_a_terminal_images_have_a_row_in_place_and_a_line_at_their_end(capsys, monkeypatch):

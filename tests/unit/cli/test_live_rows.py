@@ -18,20 +18,12 @@ def sweep(count: int, state: str, start: int = 0) -> dict[str, str]:
 
 def test_running_jobs_come_first_then_ended_jobs_then_a_line_for_each_group() -> None:
     states = {
-        **sweep(200, "queued", start=3),
-        **sweep(2, "running"),
-        "sweep-lr-2": "failed",
-        "report": "waiting",
-    }
+        **sweep(200, "queued", start=3), **sweep(2, "running"), "sweep-lr-2": "failed", "report": "waiting",
+    }  # fmt: skip
     assert shown(states, ("sweep-lr-2",)) == [
-        "sweep-lr-*",
-        "  0",
-        "  1",
-        "  2",
-        "report waiting 1",
-        "sweep-lr-* queued 200",
+        "sweep-lr-*", "  0", "  1", "  2", "report waiting 1", "sweep-lr-* queued 200",
         "204 jobs: 2 running, 1 failed, 1 waiting, 200 queued",
-    ]
+    ]  # fmt: skip
 
 
 def test_jobs_that_do_not_fit_are_counted_by_state() -> None:
@@ -40,10 +32,8 @@ def test_jobs_that_do_not_fit_are_counted_by_state() -> None:
     assert len(lines) == 23
     assert lines[:2] == ["sweep-lr-*", "  0"]
     assert lines[-3:] == [
-        "… and 481 more jobs",
-        "sweep-lr-* queued 500",
-        "1,000 jobs: 500 running, 500 queued",
-    ]
+        "… and 481 more jobs", "sweep-lr-* queued 500", "1,000 jobs: 500 running, 500 queued",
+    ]  # fmt: skip
 
 
 def test_the_newest_of_many_ended_jobs_are_shown() -> None:

@@ -74,13 +74,10 @@ def test_the_last_ended_attempt_of_a_job_has_outcome_times_and_exit_code(scenari
     record(ledger, "train", "running", 3)
     found = {name: value for (name, labels), value in shown(scenario).items() if "train" in labels}
     assert found == {
-        "job_last_outcome": 1,
-        "job_last_attempt": 2,
-        "job_last_exit_code": 3,
-        "job_last_end_timestamp_seconds": 120,
-        "job_last_duration_seconds": 20,
+        "job_last_outcome": 1, "job_last_attempt": 2, "job_last_exit_code": 3,
+        "job_last_end_timestamp_seconds": 120, "job_last_duration_seconds": 20,
         "job_last_success_timestamp_seconds": 110,
-    }
+    }  # fmt: skip
     assert ("job_last_outcome", "vision default train failed") in shown(scenario)
 
 

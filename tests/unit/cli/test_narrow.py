@@ -46,10 +46,8 @@ def test_the_last_column_of_a_table_is_wrapped_below_its_heading():
     assert text.splitlines() == ["NAME  ABOUT", "one   a text of some words", "two   short"]
     text = table(["NAME", "ABOUT"], [["n" * 20, "a text of " * 3 + "words"]], columns=44)
     assert text.splitlines() == [
-        f"NAME{' ' * 18}ABOUT",
-        f"{'n' * 20}  a text of a text of a",
-        f"{' ' * 22}text of words",
-    ]
+        f"NAME{' ' * 18}ABOUT", f"{'n' * 20}  a text of a text of a", f"{' ' * 22}text of words",
+    ]  # fmt: skip
     narrow = table(["NAME", "ABOUT"], [["n" * 20, "a text of words"]], columns=30)
     assert narrow.splitlines()[1:] == [f"{'n' * 20}  a text of words"]
 
@@ -108,11 +106,8 @@ def test_the_help_of_a_command_fits_in_60_columns(monkeypatch, name):
 def test_the_attempts_of_a_job_fit_and_say_why_each_ran(columns, with_jobs):
     name = "train-resnet-0p01-3" if with_jobs else "train"
     of_ci = {
-        "commit": "0123456789abcdef-dirty",
-        "actor": "ann.lee",
-        "pull_request": "1234",
-        "action": "create",
-    }
+        "commit": "0123456789abcdef-dirty", "actor": "ann.lee", "pull_request": "1234", "action": "create",
+    }  # fmt: skip
     old = attempt(launch(name), "succeeded", started_at=2.0, ended_at=9000.0, **of_ci)
     old = replace(old, reason="changed: roles.main.args[1], roles.main.env, timeout, resource")
     text = history_text([old], with_jobs=with_jobs, color=False, columns=columns)

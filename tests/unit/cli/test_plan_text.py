@@ -45,30 +45,20 @@ def test_a_new_job_says_which_roles_serve_and_which_wait():
     ]
     job = launch("hello")
     assert lines([replace(job, app=replace(job.app, roles=roles))])[1:7] == [
-        "      server  s  local_cwd",
-        "              service",
-        "      data    d  local_cwd",
-        "              after server (ready)",
-        "      client  c  local_cwd",
+        "      server  s  local_cwd", "              service", "      data    d  local_cwd",
+        "              after server (ready)", "      client  c  local_cwd",
         "              after server (ready), data (succeeded)",
-    ]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("word", "shown"),
     [
-        ("--lr=0.1", "--lr=0.1"),
-        ("${replica_id}", "$<replica_id>"),
-        ("", '""'),
-        ("two words", '"two words"'),
-        ("it's", '"it\'s"'),
-        ('say "hi"', "'say \"hi\"'"),
-        ("a\\b", "'a\\b'"),
-        ("printf '\\r'", "\"printf '\\\\r'\""),
-        ("a\nb", '"a\\nb"'),
-        ("\x1b[1m", '"\\u001b[1m"'),
+        ("--lr=0.1", "--lr=0.1"), ("${replica_id}", "$<replica_id>"), ("", '""'),
+        ("two words", '"two words"'), ("it's", '"it\'s"'), ('say "hi"', "'say \"hi\"'"), ("a\\b", "'a\\b'"),
+        ("printf '\\r'", "\"printf '\\\\r'\""), ("a\nb", '"a\\nb"'), ("\x1b[1m", '"\\u001b[1m"'),
     ],
-)
+)  # fmt: skip
 def test_a_word_of_a_command_is_quoted_where_its_borders_would_be_unclear(word, shown):
     assert command({"entrypoint": "run", "args": [word]}) == f"run {shown}"
 
@@ -223,13 +213,10 @@ def test_kept_jobs_are_counted_by_their_reason_and_those_that_have_not_started_a
     jobs = {name: launch(name) for name in states}
     seen = [attempt(jobs[name], state, owner="pid 1 on here") for name, state in states.items()]
     assert lines([*jobs.values()], seen) == [
-        "=   2 jobs unchanged, already succeeded: a, c",
-        "=   1 job unchanged, already running: b",
-        "=   1 job unchanged, in line: d",
-        "=   1 job unchanged, waiting for other jobs: e",
-        "",
+        "=   2 jobs unchanged, already succeeded: a, c", "=   1 job unchanged, already running: b",
+        "=   1 job unchanged, in line: d", "=   1 job unchanged, waiting for other jobs: e", "",
         "Plan: no changes, 5 unchanged",
-    ]
+    ]  # fmt: skip
 
 
 def test_an_empty_plan_has_no_digest_and_any_other_plan_has_one():

@@ -46,10 +46,8 @@ def test_a_machine_that_no_app_uses_shows_what_it_has(scenario):
     assert "no app holds" in done.err
     shown = document(scenario)
     assert (shown["slots"]["cpu"]["total"], shown["holders"], shown["line"]) == (
-        machine(with_gpus=False).cpu,
-        [],
-        [],
-    )
+        machine(with_gpus=False).cpu, [], [],
+    )  # fmt: skip
     assert not scenario.home.exists()
 
 

@@ -35,11 +35,8 @@ def test_a_component_runs_with_the_arguments_of_the_object(run):
 
 def test_component_args_str_wins_over_component_args_and_both_forms_of_options_are_taken(run):
     asked = {
-        **ECHO,
-        "component_args": {"msg": "value"},
-        "component_args_str": ["--msg", "word"],
-        "dryrun": True,
-    }
+        **ECHO, "component_args": {"msg": "value"}, "component_args_str": ["--msg", "word"], "dryrun": True,
+    }  # fmt: skip
     asked["scheduler_args"], asked["scheduler_cfg"] = {"grace_s": 3.0}, {"timeout_s": 60}
     code, out, _ = run(asked)
     assert code == 0
@@ -88,12 +85,10 @@ def test_a_closed_standard_input_is_refused(monkeypatch, capfd):
 @pytest.mark.parametrize(
     "asked",
     [
-        {"component_args": {"msg": "\ud800"}},
-        {"parent_run_id": "a\0"},
-        {"scheduler_args": {"log_dir": "a\0"}},
-        {"scheduler_args": {"log_dir": "\ud800"}},
+        {"component_args": {"msg": "\ud800"}}, {"parent_run_id": "a\0"},
+        {"scheduler_args": {"log_dir": "a\0"}}, {"scheduler_args": {"log_dir": "\ud800"}},
     ],
-)
+)  # fmt: skip
 def test_text_that_no_process_can_hold_is_refused(run, asked):
     code, _, printed = run({**ECHO, **asked})
     assert code in (1, 6, 64)

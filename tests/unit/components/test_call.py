@@ -47,25 +47,16 @@ def given(function, *words, defaults=None, config=None):
 @pytest.mark.parametrize(
     ("word", "name", "value"),
     [
-        ("--number=3", "number", 3),
-        ("--number=-3", "number", -3),
-        ("--rate=1e-3", "rate", 0.001),
-        ("--rate=3", "rate", 3.0),
-        ("--maybe_number=3", "maybe_number", 3),
-        ("--maybe_number=", "maybe_number", None),
-        ("--maybe_rate=3", "maybe_rate", 3.0),
-        ("--maybe_text=3", "maybe_text", "3"),
-        ("--maybe_text=", "maybe_text", ""),
-        ("--words=a, b", "words", ["a", "b"]),
-        ("--words=", "words", None),
-        ("--numbers=1,2", "numbers", [1, 2]),
-        ("--numbers=", "numbers", []),
-        ("--sizes=a=1,b=2", "sizes", {"a": 1, "b": 2}),
-        ("--sizes=", "sizes", None),
-        ("--pair=b,2", "pair", ("b", 2)),
-        ("--many=1,2.5", "many", (1.0, 2.5)),
+        ("--number=3", "number", 3), ("--number=-3", "number", -3), ("--rate=1e-3", "rate", 0.001),
+        ("--rate=3", "rate", 3.0), ("--maybe_number=3", "maybe_number", 3),
+        ("--maybe_number=", "maybe_number", None), ("--maybe_rate=3", "maybe_rate", 3.0),
+        ("--maybe_text=3", "maybe_text", "3"), ("--maybe_text=", "maybe_text", ""),
+        ("--words=a, b", "words", ["a", "b"]), ("--words=", "words", None),
+        ("--numbers=1,2", "numbers", [1, 2]), ("--numbers=", "numbers", []),
+        ("--sizes=a=1,b=2", "sizes", {"a": 1, "b": 2}), ("--sizes=", "sizes", None),
+        ("--pair=b,2", "pair", ("b", 2)), ("--many=1,2.5", "many", (1.0, 2.5)),
     ],
-)
+)  # fmt: skip
 def test_text_is_read_as_the_type_of_its_argument(word, name, value):
     got = given(every, "--text", "t", word)[name]
     assert got == value
@@ -190,15 +181,11 @@ def test_a_document_gives_values_of_their_types():
 @pytest.mark.parametrize(
     ("name", "value", "output"),
     [
-        ("number", 1.5, "want int, got 1.5"),
-        ("number", True, "want int, got true"),
-        ("flag", 1, "want bool, got 1"),
-        ("text", 3, "want str, got 3"),
-        ("words", [1], "want str, got 1"),
-        ("number", None, "want int, got nothing"),
-        ("nunber", 3, "there is no argument `nunber`"),
+        ("number", 1.5, "want int, got 1.5"), ("number", True, "want int, got true"),
+        ("flag", 1, "want bool, got 1"), ("text", 3, "want str, got 3"), ("words", [1], "want str, got 1"),
+        ("number", None, "want int, got nothing"), ("nunber", 3, "there is no argument `nunber`"),
     ],
-)
+)  # fmt: skip
 def test_a_document_with_a_wrong_value_is_refused(name, value, output):
     with pytest.raises(ComponentArgumentException) as caught:
         parse_args(every, [], None, {"text": "t", name: value})

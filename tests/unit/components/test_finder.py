@@ -245,10 +245,8 @@ def test_functions_below_if_and_try_are_components(tmp_path, monkeypatch):
     (tmp_path / "conditional.py").write_text(CONDITIONAL)
     monkeypatch.syspath_prepend(str(tmp_path))
     assert [each.name for each in ModuleComponentsFinder("conditional", "").find()] == [
-        "tried",
-        "absent",
-        "given",
-    ]
+        "tried", "absent", "given",
+    ]  # fmt: skip
     for name in ("tried", "given"):
         component = get_component(f"{tmp_path}/conditional.py:{name}")
         assert materialize_appdef(component.fn, []).name == name

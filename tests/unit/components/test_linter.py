@@ -119,16 +119,12 @@ def test_a_visitor_looks_at_one_function_of_a_tree():
 @pytest.mark.parametrize(
     "source",
     [
-        "x = {minus}1\ndef f(a: int) -> AppDef: ...",
-        "def f(a: '{minus}1') -> AppDef: ...",
-        "def f(a: x{plus}) -> AppDef: ...",
-        "def f(a: str = x{plus}) -> AppDef: ...",
-        "def f(a: x{dots}) -> AppDef: ...",
-        "def f(a: '{open}1{close}') -> AppDef: ...",
-        "def f(a: int) -> {open}1{close}: ...",
-        "def f(a: {union}int) -> AppDef: ...",
+        "x = {minus}1\ndef f(a: int) -> AppDef: ...", "def f(a: '{minus}1') -> AppDef: ...",
+        "def f(a: x{plus}) -> AppDef: ...", "def f(a: str = x{plus}) -> AppDef: ...",
+        "def f(a: x{dots}) -> AppDef: ...", "def f(a: '{open}1{close}') -> AppDef: ...",
+        "def f(a: int) -> {open}1{close}: ...", "def f(a: {union}int) -> AppDef: ...",
     ],
-)
+)  # fmt: skip
 def test_deep_expressions_end_in_a_message_at_most(lint, source):
     parts = {"minus": "-", "plus": "+x", "dots": ".x", "open": "[", "close": "]", "union": "None | "}
     for size in (60, 90, 150, 300, 600, 900, 2_000, 30_000):

@@ -163,9 +163,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         ("compose.yaml", b"services: {a: {image: i, command: '${A'}}\n", 6, "a `${` is not closed"),
         ("compose.yaml", b"services: {a: {image: i, command: x, mem_limit: big}}\n", 6, "`big` is no size"),
         (
-            "compose.yaml",
-            b"services: {a: {image: i, command: x, depends_on: [b]}}\n",
-            6,
+            "compose.yaml", b"services: {a: {image: i, command: x, depends_on: [b]}}\n", 6,
             "which there is not",
         ),
         ("k.yaml", b"apiVersion: v1\nkind: Pod\n", 64, "k.yaml is a Kubernetes manifest"),
@@ -180,7 +178,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         ("Procfile", b"", 1, "Procfile has no process"),
         ("Procfile", b"a_b: x\na-b: y\n", 1, "two names"),
     ],
-)
+)  # fmt: skip
 def test_a_file_that_cannot_be_converted_is_a_clear_error(name, data, code, message, folder, capsys):
     (folder / name).write_bytes(data)
     assert main(["convert", name]) == code

@@ -16,10 +16,8 @@ def container(
     name: str, k: int = 0, *, created_at: float = 1.0, image: str = "committed", **labels: str
 ) -> Container:
     events = {
-        **LABELS,
-        "launcher.replica": str(k),
-        **{f"launcher.{key}": text for key, text in labels.items()},
-    }
+        **LABELS, "launcher.replica": str(k), **{f"launcher.{key}": text for key, text in labels.items()},
+    }  # fmt: skip
     return Container(
         id=f"id-{name}", name=name, state="running", labels=events, created_at=created_at, image_id=image
     )

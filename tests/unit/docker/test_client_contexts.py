@@ -69,16 +69,12 @@ def test_an_engine_cannot_answer_without_the_socket_that_its_address_names(confi
 @pytest.mark.parametrize(
     ("host", "context", "current", "found"),
     [
-        ("", "", "", DEFAULT_HOST),
-        ("", "default", "", DEFAULT_HOST),
-        ("", "", "near", "unix:///near.sock"),
-        ("", "far", "near", "tcp://far:1"),
-        ("", "default", "near", DEFAULT_HOST),
-        ("unix:///x", "far", "near", "unix:///x"),
-        (" unix:///x\n", "", "", "unix:///x"),
+        ("", "", "", DEFAULT_HOST), ("", "default", "", DEFAULT_HOST), ("", "", "near", "unix:///near.sock"),
+        ("", "far", "near", "tcp://far:1"), ("", "default", "near", DEFAULT_HOST),
+        ("unix:///x", "far", "near", "unix:///x"), (" unix:///x\n", "", "", "unix:///x"),
         (" ", "", "", DEFAULT_HOST),
     ],
-)
+)  # fmt: skip
 def test_docker_host_wins_over_docker_context_which_wins_over_the_configured_context(
     config: Path, host: str, context: str, current: str, found: str
 ):

@@ -285,13 +285,9 @@ def test_a_view_sends_only_get_and_head_requests(tmp_path: Path):
 
     given: dict[str, tuple[object, ...]] = {"inspect": ("x",), "inspect_all": (["x"],), "image": ("x",)}
     given |= {
-        "path_stat": ("x", "/"),
-        "read_file": ("x", "/", 1),
-        "volume": ("x",),
-        "executed": ("x",),
-        "past_events": ("x", 1.0),
-        "usage": ("x",),
-    }
+        "path_stat": ("x", "/"), "read_file": ("x", "/", 1), "volume": ("x",), "executed": ("x",),
+        "past_events": ("x", 1.0), "usage": ("x",),
+    }  # fmt: skip
     unasked = ("close", "volumes", "inspect_within", "environment")  # which ask as `inspect` does
     with (
         closing(FakeEngine(tmp_path / "e.sock", answer)) as fake,

@@ -36,11 +36,8 @@ def client(job: DockerJob) -> DockerContainer:
 def test_hosts_are_the_names_of_containers() -> None:
     made = client(request())
     assert made.command == [
-        "ask",
-        f"http://{APP_ID}-server-0:80/{APP_ID}",
-        f"{APP_ID}-server-0",
-        "$<rank0_host>",
-    ]
+        "ask", f"http://{APP_ID}-server-0:80/{APP_ID}", f"{APP_ID}-server-0", "$<rank0_host>",
+    ]  # fmt: skip
     env = made.kwargs["environment"]
     assert env["URL"] == f"tcp://{APP_ID}-client-0/0"
     assert env["LAUNCHER_HOST_SERVER"] == env["LAUNCHER_RANK0_HOST"] == f"{APP_ID}-server-0"
@@ -91,10 +88,8 @@ def test_a_host_on_a_network_without_names_is_refused(network: str) -> None:
         request(network=network)
     message = str(caught.value)
     assert [line.split(":")[0].strip() for line in message.splitlines()[1:]] == [
-        "roles.client.args.0",
-        "roles.client.args.1",
-        "roles.client.env.URL",
-    ]
+        "roles.client.args.0", "roles.client.args.1", "roles.client.env.URL",
+    ]  # fmt: skip
     assert f"`$<rank0_host>` has no value on the network `{network}`" in message
 
 

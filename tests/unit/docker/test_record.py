@@ -160,10 +160,8 @@ def test_a_lost_store_is_filled_from_the_records(launcher_home: Path) -> None:
             assert {app.app_id for app in store.to_tidy([DOCKER])} == {"reserved", "running", "ended"}
             record_events = store.app("told")
             assert (record_events.message, record_events.exit_code, record_events.ended_at) == (
-                "main/0 exited with 3",
-                3,
-                9.5,
-            )
+                "main/0 exited with 3", 3, 9.5,
+            )  # fmt: skip
         assert (launcher_home / "ledger.db").exists() is not readonly
 
 

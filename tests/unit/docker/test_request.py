@@ -91,10 +91,8 @@ def test_the_request_of_a_replica_has_every_field():
 
 def test_replicas_are_in_the_order_of_roles_and_numbers():
     assert [each.name for each in request().containers] == [
-        "train-1-abcde-master-0",
-        "train-1-abcde-worker-0",
-        "train-1-abcde-worker-1",
-    ]
+        "train-1-abcde-master-0", "train-1-abcde-worker-0", "train-1-abcde-worker-1",
+    ]  # fmt: skip
 
 
 def test_a_dry_run_leaves_the_app_and_the_options_alone():
@@ -168,11 +166,8 @@ def test_options_of_the_containers_reach_the_request_of_each_container():
 
 def test_options_of_a_role_win_over_options_of_the_app():
     own = {
-        "ulimits": {"nofile": "64:128", "memlock": -1},
-        "shm_size": "8GiB",
-        "read_only": False,
-        "user": None,
-    }
+        "ulimits": {"nofile": "64:128", "memlock": -1}, "shm_size": "8GiB", "read_only": False, "user": None,
+    }  # fmt: skip
     role = Role("r", "i", entrypoint="true", resource=Resource(1, 0, 512), cfg=own)
     options = {
         "user": 7, "read_only": True, "tmpfs": ["/run"], "cap_add": ["ALL"], "extra_hosts": {"a": "::1"},
@@ -268,19 +263,12 @@ def test_a_role_that_no_engine_can_run_is_refused_with_the_place(wrong, found):
 @pytest.mark.parametrize(
     ("cfg", "hint"),
     [
-        ({"image_pull": "allways"}, "always"),
-        ({"ports": "fix"}, "fixed"),
-        ({"log_max_size": "big"}, ""),
-        ({"log_max_files": 0}, ""),
-        ({"image_repo": "Repo:1"}, ""),
-        ({"workdir": "w"}, ""),
-        ({"user": ""}, ""),
-        ({"network": "a b"}, ""),
-        ({"env": {"A=B": "1"}}, ""),
-        ({"timeout_s": 0}, ""),
+        ({"image_pull": "allways"}, "always"), ({"ports": "fix"}, "fixed"), ({"log_max_size": "big"}, ""),
+        ({"log_max_files": 0}, ""), ({"image_repo": "Repo:1"}, ""), ({"workdir": "w"}, ""),
+        ({"user": ""}, ""), ({"network": "a b"}, ""), ({"env": {"A=B": "1"}}, ""), ({"timeout_s": 0}, ""),
         ({"grace_s": -1.0}, ""),
     ],
-)
+)  # fmt: skip
 def test_an_option_out_of_range_is_refused_with_its_name(cfg, hint):
     with pytest.raises(InvalidRunConfigException) as error:
         one(**cfg)

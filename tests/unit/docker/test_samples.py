@@ -240,13 +240,8 @@ def test_a_sample_of_zeros_counts_as_unknown() -> None:
 def test_the_runs_before_a_restart_by_the_engine_are_counted() -> None:
     run = {"role": "r", "k": 0, "id": "c"}
     restart = {
-        "e": "restart",
-        "scope": "replica",
-        "n": 1,
-        "by": "engine",
-        **run,
-        "use": [5.0, 1.0, 50, "samples"],
-    }
+        "e": "restart", "scope": "replica", "n": 1, "by": "engine", **run, "use": [5.0, 1.0, 50, "samples"],
+    }  # fmt: skip
     journal = Journal(
         [
             {"e": "created", "roles": [["r", 1]], "t": 0},

@@ -365,11 +365,8 @@ def test_without_a_record_a_failed_replica_may_be_in_its_pause() -> None:
     assert longest_pause_s(App("exited 0 | exited 0 ; -").view, {"main": rules[0]}) == 0
     waiting = paused(found)
     assert (found.state, waiting.state, waiting.exit_code, waiting.final) == (
-        "failed",
-        "running",
-        None,
-        False,
-    )
+        "failed", "running", None, False,
+    )  # fmt: skip
     assert [each.waits for each in waiting.replicas] == ["waits to be restarted", ""]
 
 

@@ -113,13 +113,9 @@ def test_positions_are_shown_as_ordinals(number: int, text: str) -> None:
 @pytest.mark.parametrize(
     ("resource", "value", "text"),
     [
-        (CPU, 1, "1 core"),
-        (CPU, 2.5, "2.5 cores"),
-        (GPUS, 2, "2 GPUs"),
-        (MEMORY, 512, "512 MiB of memory"),
-        (MEMORY, 1536, "1.5 GiB of memory"),
-        (MEMORY, 16384, "16 GiB of memory"),
+        (CPU, 1, "1 core"), (CPU, 2.5, "2.5 cores"), (GPUS, 2, "2 GPUs"), (MEMORY, 512, "512 MiB of memory"),
+        (MEMORY, 1536, "1.5 GiB of memory"), (MEMORY, 16384, "16 GiB of memory"),
     ],
-)
+)  # fmt: skip
 def test_amounts_are_shown_with_their_units(resource: str, value: float, text: str) -> None:
     assert amount(resource, value) == text

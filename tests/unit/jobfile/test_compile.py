@@ -110,14 +110,12 @@ def test_every_field_reaches_the_launch(tmp_path: Path) -> None:
             port_map={"tcp_store": 29500},
             metadata={"tier": ["gold", {"n": 1}]},
             mounts=[
-                BindMount("~/data", "/data", True),
-                VolumeMount("cache", "/cache"),
-                DeviceMount("/dev/fuse", "/dev/fuse", "rw"),
-                BindMount("./conf", "/conf", True),
+                BindMount("~/data", "/data", True), VolumeMount("cache", "/cache"),
+                DeviceMount("/dev/fuse", "/dev/fuse", "rw"), BindMount("./conf", "/conf", True),
             ],
         ),
         Role(name="reader", image="", entrypoint="cat", resource=Resource(cpu=1, gpu=0, memMB=2048)),
-    ]
+    ]  # fmt: skip
     assert made.key == JobKey("vision", "default", "mnist")
     assert made.app.metadata == {"team": "vision", "floor": "3"}
     assert (made.scheduler, made.timeout_s, made.enabled) == ("local_dir", 5400, False)
@@ -254,10 +252,8 @@ def test_without_git_the_folder_is_root_and_origin(tmp_path: Path) -> None:
     write(tmp_path / "w" / "a.launcher.yaml")
     made = load_job(tmp_path / "w" / "a.launcher.yaml")
     assert (made.root, made.origin, made.file) == (
-        str(tmp_path / "w"),
-        str(tmp_path / "w"),
-        "a.launcher.yaml",
-    )
+        str(tmp_path / "w"), str(tmp_path / "w"), "a.launcher.yaml",
+    )  # fmt: skip
     assert made.key.project == "default"
 
 

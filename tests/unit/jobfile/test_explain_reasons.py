@@ -27,14 +27,10 @@ NOT_RUN = {
     "not_yet_valid": "needs another machine with another clock",
 }
 REFUSED = {
-    "attempt_changed": "expected no attempt, found ",
-    "already_applied": "applied it already",
-    "other_engine": "local_cwd ",
-    "other_origin": "the plan is for ",
-    "duplicate_job": "declared by ",
-    "needs_cycle": "jobs need each other",
-    "unapproved": "the job file changed since",
-}
+    "attempt_changed": "expected no attempt, found ", "already_applied": "applied it already",
+    "other_engine": "local_cwd ", "other_origin": "the plan is for ", "duplicate_job": "declared by ",
+    "needs_cycle": "jobs need each other", "unapproved": "the job file changed since",
+}  # fmt: skip
 """Texts in the message of a refusal, which has no codes."""
 
 EXPLAINED = {str(code): explanations()[code] for code in REASONS}

@@ -16,14 +16,10 @@ from launcher.schedulers import get_scheduler_factories
 from tests.unit.jobfile.words import HEAD, ROLES, compile_text
 
 PATHS: dict[str, tuple[str | int, ...]] = {
-    "job": (),
-    "role": ("roles", "main"),
-    "resource": ("roles", "main", "resource"),
-    "mount": ("roles", "main", "mounts", 0),
-    "ready": ("roles", "main", "ready"),
-    "variable": ("vars", "lr"),
+    "job": (), "role": ("roles", "main"), "resource": ("roles", "main", "resource"),
+    "mount": ("roles", "main", "mounts", 0), "ready": ("roles", "main", "ready"), "variable": ("vars", "lr"),
     "need": ("needs", "prepare"),
-}
+}  # fmt: skip
 ROWS = [
     pytest.param(kind, name, word, id=f"{kind}-{name}-{number}")
     for kind, known in words().items()

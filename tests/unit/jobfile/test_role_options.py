@@ -122,7 +122,5 @@ def test_a_component_sets_options_of_its_roles(tmp_path, size, shown):
 def test_an_option_of_a_role_has_a_name_and_no_macro():
     role = Role("r", "", entrypoint="env", cfg={"user": "$<replica_id>", "tmpfs": ["/$<x>"], 3: "a"})
     assert [(found.path[3:], found.code) for found in check_app(AppDef("a", [role]))] == [
-        (("user",), "reference-phase"),
-        (("tmpfs", 0), "unknown-reference"),
-        (("3",), "unusable-name"),
-    ]
+        (("user",), "reference-phase"), (("tmpfs", 0), "unknown-reference"), (("3",), "unusable-name"),
+    ]  # fmt: skip

@@ -110,12 +110,10 @@ def test_equal_keys_are_all_found_and_the_rest_is_checked() -> None:
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("[b]\nc=1\n[b]\nd=1\n", "3:2"),
-        ("a = {y = 1, y = 2}\n", "1:13"),
-        ("a = 1\n[[a]]\nb = 1\n", "2:3"),
+        ("[b]\nc=1\n[b]\nd=1\n", "3:2"), ("a = {y = 1, y = 2}\n", "1:13"), ("a = 1\n[[a]]\nb = 1\n", "2:3"),
         ("a.b = 1\na = {c = 2}\n", "2:1"),
     ],
-)
+)  # fmt: skip
 def test_a_table_or_key_that_stands_twice_is_reported(text: str, place: str) -> None:
     (found,) = problems(text)
     assert found.startswith(f"{place} duplicate-key")

@@ -274,10 +274,8 @@ def test_gpus_are_dealt_to_the_replicas_when_the_turn_comes(supervise, table, tm
     assert second.ask({"op": "go", "turn": asked}) == {"ok": "started"}
     assert second.ended().state == "succeeded"
     assert {name: set(second.log(name).splitlines()) for name in ("pair", "own", "none")} == {
-        "pair": {"GPUs 1,2"},
-        "own": {"GPUs 9"},
-        "none": {"GPUs $<gpus>"},
-    }
+        "pair": {"GPUs 1,2"}, "own": {"GPUs 9"}, "none": {"GPUs $<gpus>"},
+    }  # fmt: skip
     assert set(second.log("many").splitlines()) == {"GPUs 3"}
     assert second.log("many", 1) == "GPUs 4\n" * 2, "the restart has other GPUs"
 

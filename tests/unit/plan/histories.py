@@ -174,17 +174,13 @@ def _shown(step: Step) -> str:
         *(
             f"{word} {text}"
             for word, text in (
-                ("after", ", ".join(step.after)),
-                ("on", ", ".join(needs)),
-                ("stops", listed(step.stops)),
-                ("withdraws", listed(step.withdraws)),
-                ("leaves", listed(step.leftovers)),
-                ("blocked:", step.blocked or ""),
-                ("busy:", step.waits_for),
+                ("after", ", ".join(step.after)), ("on", ", ".join(needs)), ("stops", listed(step.stops)),
+                ("withdraws", listed(step.withdraws)), ("leaves", listed(step.leftovers)),
+                ("blocked:", step.blocked or ""), ("busy:", step.waits_for),
             )
             if text
         ),
         *(["consented"] if step.consented else []),
         *(f"note: {note}" for note in step.notes),
-    ]
+    ]  # fmt: skip
     return " · ".join(parts)

@@ -230,10 +230,8 @@ def test_a_saved_plan_is_checked_against_the_present_attempts(case: str) -> None
 def test_the_refusal_of_a_stale_plan_says_what_was_expected_what_was_found_and_who_did_it() -> None:
     made = saved([NEW, EVAL], attempt(OLD, "succeeded", 2))
     after = [
-        attempt(OLD, "succeeded", 2),
-        attempt(NEW, "running", 3),
-        attempt(EVAL, "failed", actor="bob@node2"),
-    ]
+        attempt(OLD, "succeeded", 2), attempt(NEW, "running", 3), attempt(EVAL, "failed", actor="bob@node2"),
+    ]  # fmt: skip
     assert str(later(made, *after).refusal()) == (
         "the plan cannot be applied any more:\n"
         "  default/eval: expected no attempt, found attempt 1 (failed) made by bob@node2; "

@@ -46,16 +46,12 @@ def test_any_byte_of_any_plan_is_under_the_seal(made: Plan, data: st.DataObject)
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (b'"action": "create"', b'"action": "hold"'),
-        (b'"enabled": true', b'"enabled": false'),
-        (b'"on_failed": "rerun"', b'"on_failed": "hold"'),
-        (b'"expires_at": "1970', b'"expires_at": "2970'),
-        (b'"created_at": "1970', b'"created_at": "2970'),
-        (b'"plan_id": "p1"', b'"plan_id": "p2"'),
-        (b'"seal": "sha256:', b'"seal": "sha256:0'),
-        (b'"seal": ', b'"seal":  '),
+        (b'"action": "create"', b'"action": "hold"'), (b'"enabled": true', b'"enabled": false'),
+        (b'"on_failed": "rerun"', b'"on_failed": "hold"'), (b'"expires_at": "1970', b'"expires_at": "2970'),
+        (b'"created_at": "1970', b'"created_at": "2970'), (b'"plan_id": "p1"', b'"plan_id": "p2"'),
+        (b'"seal": "sha256:', b'"seal": "sha256:0'), (b'"seal": ', b'"seal":  '),
     ],
-)
+)  # fmt: skip
 def test_an_edited_plan_says_so_and_exits_with_4(old: bytes, new: bytes) -> None:
     assert TEXT.count(old) == 1
     code, message = code_of(TEXT.replace(old, new))

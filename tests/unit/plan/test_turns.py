@@ -144,14 +144,10 @@ def test_two_matrices_are_limited_by_themselves() -> None:
 @pytest.mark.parametrize(
     "jobs",
     [
-        sweep(2, cpu=1),
-        sweep(1, cpu=64),
-        sweep(9),
-        sweep(4, matrix="sweep", max_parallel=4),
-        sweep(9, cpu=2, queue=False),
-        sweep(9, cpu=2, scheduler="elsewhere"),
+        sweep(2, cpu=1), sweep(1, cpu=64), sweep(9), sweep(4, matrix="sweep", max_parallel=4),
+        sweep(9, cpu=2, queue=False), sweep(9, cpu=2, scheduler="elsewhere"),
     ],
-)
+)  # fmt: skip
 def test_jobs_with_room_for_all_take_no_turns(jobs: list[Launch]) -> None:
     assert planned(jobs).turns == ()
 
@@ -226,12 +222,10 @@ def test_the_cap_of_a_project_limits_local_jobs_and_not_jobs_of_other_engines(la
 @pytest.mark.parametrize(
     ("launch", "kind"),
     [
-        (asking(cpu=4.5), "hold"),
-        (asking(cpu=4.5, queue=False), "hold"),
-        (asking(cpu=4), "create"),
+        (asking(cpu=4.5), "hold"), (asking(cpu=4.5, queue=False), "hold"), (asking(cpu=4), "create"),
         (asking(cpu=4.5, scheduler="elsewhere"), "create"),
     ],
-)
+)  # fmt: skip
 def test_a_job_whose_replica_asks_for_more_cores_than_its_engine_gives_is_held(launch, kind):
     [step] = planned(launch, room=replace(HERE, most_cores={"local_cwd": 4.0})).steps
     assert step.kind == kind
@@ -260,11 +254,8 @@ def test_a_saved_plan_has_the_limits_of_its_jobs() -> None:
     assert back.turns == made.turns != ()
     found = next(step.launch for step in back.steps if step.key.job == "train")
     assert (found.matrix, found.max_parallel, found.caps, found.lifecycle.queue) == (
-        "sweep",
-        4,
-        launch.caps,
-        False,
-    )
+        "sweep", 4, launch.caps, False,
+    )  # fmt: skip
 
 
 def test_a_saved_plan_with_a_job_without_its_gpus_stays_blocked() -> None:

@@ -35,13 +35,10 @@ def job(name: str = "train", *args: str, env: Mapping[str, str] | None = None, *
         app=AppDef(name=name, roles=[role]),
         lifecycle=Lifecycle(**fields),
         **{
-            "scheduler": "local_cwd",
-            "root": "/src",
-            "file": f"jobs/{name}.launcher.yaml",
-            "origin": ORIGIN,
+            "scheduler": "local_cwd", "root": "/src", "file": f"jobs/{name}.launcher.yaml", "origin": ORIGIN,
             **own,
         },
-    )
+    )  # fmt: skip
 
 
 def attempt(launch: Launch, state: str, number: int = 1, **fields: Any) -> Attempt:

@@ -55,10 +55,8 @@ def test_each_byte_of_a_stream_has_its_time(tmp_path: Path) -> None:
     folder = write(tmp_path / "r", *written)
     with LogView(folder) as view:
         assert [view.written(0, at) for at in (0, 4, 9)] == [
-            (1 * SECOND, "stdout", 4),
-            (2 * SECOND, "stderr", 9),
-            (3 * SECOND, "stdout", 19),
-        ]
+            (1 * SECOND, "stdout", 4), (2 * SECOND, "stderr", 9), (3 * SECOND, "stdout", 19),
+        ]  # fmt: skip
     with LogView(folder, "stdout") as view:
         assert [view.written(4, at) for at in (0, 4)] == [(3 * SECOND, "stdout", 10)] * 2
 

@@ -45,10 +45,8 @@ def test_a_request_has_a_replica_with_its_own_folder_for_each_replica_of_each_ro
     assert param.args == ["true"]
     assert param.cwd == "/work"
     assert (param.stdout, param.stderr, param.combined) == (
-        None,
-        None,
-        "/state/apps/a-1/logs/q/0/combined.log",
-    )
+        None, None, "/state/apps/a-1/logs/q/0/combined.log",
+    )  # fmt: skip
     assert request.handle == "local_cwd://s/a-1"
 
 
@@ -71,11 +69,9 @@ def test_the_environment_of_replicas_has_job_scratch_and_error_file() -> None:
 
 def test_a_role_may_name_its_own_error_file_but_not_its_job() -> None:
     env = {
-        "TORCHELASTIC_ERROR_FILE": "/e",
-        "PET_LOG_DIR": "/p",
-        "LAUNCHER_JOB_ID": "mine",
+        "TORCHELASTIC_ERROR_FILE": "/e", "PET_LOG_DIR": "/p", "LAUNCHER_JOB_ID": "mine",
         "LAUNCHER_SCRATCH": "/",
-    }
+    }  # fmt: skip
     (param,) = request_of(role(env=env)).role_params["r"]
     assert (param.env["TORCHELASTIC_ERROR_FILE"], param.env["PET_LOG_DIR"]) == ("/e", "/p")
     assert param.env["LAUNCHER_JOB_ID"] == "local_cwd://s/a-1"
@@ -186,11 +182,8 @@ def test_fields_that_cannot_be_enforced_are_noted() -> None:
     )
     notes = request_of(asks).notes
     assert [word for word in ("memory", "mounts", "ports", "all 3") if any(word in n for n in notes)] == [
-        "memory",
-        "mounts",
-        "ports",
-        "all 3",
-    ]
+        "memory", "mounts", "ports", "all 3",
+    ]  # fmt: skip
     assert request_of(role()).notes == []
 
 

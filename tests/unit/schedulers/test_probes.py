@@ -37,14 +37,11 @@ def test_a_waiting_request_does_not_hide_the_answer_to_an_earlier_request(last: 
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (b"HTTP/1.1 200 OK", ""),
-        (b"HTTP/1.0 302 Found", ""),
-        (b"HTTP/1.1 404", "answers 404"),
+        (b"HTTP/1.1 200 OK", ""), (b"HTTP/1.0 302 Found", ""), (b"HTTP/1.1 404", "answers 404"),
         (b"HTTP/1.1 ", "has an answer that is not HTTP"),
-        (b"220 mail.example.org ESMTP", "has an answer that is not HTTP"),
-        (b"", "has no answer"),
+        (b"220 mail.example.org ESMTP", "has an answer that is not HTTP"), (b"", "has no answer"),
     ],
-)
+)  # fmt: skip
 def test_an_answer_is_good_with_2xx_and_3xx(answer: bytes, why: str) -> None:
     assert bad_answer(answer) == why
 

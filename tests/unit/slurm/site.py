@@ -102,18 +102,10 @@ class Site:
     def app(self, *roles: Mapping[str, Any], order: Mapping[str, Any] | None = None, **fields: Any) -> None:
         """Write app.json."""
         made = {
-            "app_id": "app",
-            "handle": "slurm://s/app",
-            "session": "s",
-            "timeout_s": None,
-            "grace_s": 10.0,
-            "cwd": None,
-            "requeue": False,
-            "order": order or {},
-            "roles": list(roles),
-            "hosts": {each["name"]: each["folder"] for each in roles},
-            **fields,
-        }
+            "app_id": "app", "handle": "slurm://s/app", "session": "s", "timeout_s": None, "grace_s": 10.0,
+            "cwd": None, "requeue": False, "order": order or {}, "roles": list(roles),
+            "hosts": {each["name"]: each["folder"] for each in roles}, **fields,
+        }  # fmt: skip
         (self.dir / "app.json").write_text(json.dumps(made))
 
     def events(self, kind: str = "") -> list[dict[str, Any]]:

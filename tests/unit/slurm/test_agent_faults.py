@@ -66,10 +66,8 @@ def test_a_controller_that_does_not_answer_is_asked_once_a_request(tmp_path, mon
         login.reserve(app_id, "n1")
     login.do("end", app_id="b-1", outcome={"state": "failed"})
     ops = [
-        {"op": "observe", "ended": True},
-        login.creation("a-1", "n1"),
-        {"op": "observe", "app_ids": ["a-1"]},
-    ]
+        {"op": "observe", "ended": True}, login.creation("a-1", "n1"), {"op": "observe", "app_ids": ["a-1"]},
+    ]  # fmt: skip
     answers = login.ask(*ops)
     assert [each["error"] for each in answers] == ["unreachable"] * 3
     assert answers[0]["message"] == "squeue: error: Unable to contact slurm controller (connect failure)"
@@ -336,11 +334,8 @@ def test_a_check_answers_only_what_sbatch_says(tmp_path, monkeypatch):
     jobs = [{"script": text, "partition": "", "one_node": True} for text in texts]
     down = "squeue: error: Unable to contact slurm controller (connect failure)"
     assert Login(tmp_path).do("check", jobs=jobs)["answers"] == [
-        {},
-        {"unchecked": "Submitted nothing"},
-        {"unchecked": "Resource temporarily unavailable"},
-        {"refused": "Invalid partition name specified (invalid partition specified: x)"},
+        {}, {"unchecked": "Submitted nothing"}, {"unchecked": "Resource temporarily unavailable"},
+        {"refused": "Invalid partition name specified (invalid partition specified: x)"}, {"unchecked": down},
         {"unchecked": down},
-        {"unchecked": down},
-    ]
+    ]  # fmt: skip
     assert (made / "sbatch.log").read_text() == "--test-only\n" * 5

@@ -67,13 +67,10 @@ def test_texts_of_other_jobs_forge_no_row():
 @pytest.mark.parametrize(
     ("command", "app_id"),
     [
-        ("/j/my apps/a-1/script-n1.sh", "a-1"),
-        ("/j/apps/a-1/script.sh", ""),
-        ("/home/ada/script-n1.sh/run", ""),
-        ("(null)", ""),
-        ("", ""),
+        ("/j/my apps/a-1/script-n1.sh", "a-1"), ("/j/apps/a-1/script.sh", ""),
+        ("/home/ada/script-n1.sh/run", ""), ("(null)", ""), ("", ""),
     ],
-)
+)  # fmt: skip
 def test_the_script_of_a_job_names_its_app(command, app_id):
     assert parse_rows(row(command=command), Owners())[0].app_id == app_id
 
@@ -91,15 +88,10 @@ def test_the_tasks_of_an_array_name_its_apps(tmp_path):
 @pytest.mark.parametrize(
     ("line", "jobs"),
     [
-        ("7", ["7"]),
-        ("7_3", ["7_3"]),
-        ("7_[3]", ["7_3"]),
-        ("7_[0-2,5%4]", ["7_0", "7_1", "7_2", "7_5"]),
-        ("7_[1,8-20:6]", ["7_1", "7_8", "7_14", "7_20"]),
-        ("7_[0-3,...]", ["7_[0-3,...]"]),
-        ("7+1", ["7+1"]),
+        ("7", ["7"]), ("7_3", ["7_3"]), ("7_[3]", ["7_3"]), ("7_[0-2,5%4]", ["7_0", "7_1", "7_2", "7_5"]),
+        ("7_[1,8-20:6]", ["7_1", "7_8", "7_14", "7_20"]), ("7_[0-3,...]", ["7_[0-3,...]"]), ("7+1", ["7+1"]),
     ],
-)
+)  # fmt: skip
 def test_a_line_of_squeue_stands_for_one_job_or_for_many_tasks(line, jobs):
     assert jobs_of(line) == jobs
     assert is_cut(row(job=line)) == ("..." in line)
@@ -213,11 +205,9 @@ def test_a_refusal_is_one_line(text, output):
 )
 def test_hostile_names_are_refused_before_any_file_is_made(name, tmp_path):
     ops = (
-        {"op": "remove", "app_id": name},
-        {"op": "make_output", "name": name},
-        {"op": "remove_output", "name": name},
-        {"op": "cancel", "app_id": name},
-    )
+        {"op": "remove", "app_id": name}, {"op": "make_output", "name": name},
+        {"op": "remove_output", "name": name}, {"op": "cancel", "app_id": name},
+    )  # fmt: skip
     for found in answer({"job_dir": str(tmp_path / "s"), "ops": list(ops)})["ok"]:
         assert found["error"] == "state"
     assert not (tmp_path / "s").exists()

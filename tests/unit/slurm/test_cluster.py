@@ -92,10 +92,8 @@ def test_the_agent_needs_only_the_python_of_the_login_node(there, tmp_path, vers
     assert found[1]["message"] == "a-1 has not been created"
     assert found[2:6] == [{"events": []}, {"removed": True}, {"is": "unknown"}, {"removed": False}]
     assert found[6:] == [
-        {"apps": {}, "missing": [], "queue": found[6]["queue"]},
-        {"apps": {}, "queued": []},
-        {"outputs": []},
-    ]
+        {"apps": {}, "missing": [], "queue": found[6]["queue"]}, {"apps": {}, "queued": []}, {"outputs": []},
+    ]  # fmt: skip
 
 
 def test_a_request_may_be_larger_than_any_command_line(there):
@@ -157,15 +155,11 @@ def startup(there, text):
 @pytest.mark.parametrize(
     "text",
     [
-        "echo Welcome to {the} cluster",
-        "printf 'no newline'",
-        """printf '{"ok": [{"outputs": ["x"]}]}'""",
-        "trap 'echo bye; echo bye >&2' EXIT",
-        "trap 'printf bye' EXIT",
-        "trap 'exit 3' EXIT",
+        "echo Welcome to {the} cluster", "printf 'no newline'", """printf '{"ok": [{"outputs": ["x"]}]}'""",
+        "trap 'echo bye; echo bye >&2' EXIT", "trap 'printf bye' EXIT", "trap 'exit 3' EXIT",
         "echo oh >&2; set -e; set -u",
     ],
-)
+)  # fmt: skip
 def test_startup_files_of_the_login_shell_do_no_harm(there, text, workspace):
     startup(there, text)
     cluster = Cluster(("login1", "~/jobs"))
@@ -265,14 +259,11 @@ def tarred(*members):
 @pytest.mark.parametrize(
     "members",
     [
-        [("/x", tarfile.REGTYPE, "")],
-        [("../x", tarfile.REGTYPE, "")],
-        [("a/../../x", tarfile.REGTYPE, "")],
+        [("/x", tarfile.REGTYPE, "")], [("../x", tarfile.REGTYPE, "")], [("a/../../x", tarfile.REGTYPE, "")],
         [("out", tarfile.SYMTYPE, ".."), ("out/x", tarfile.REGTYPE, "")],
-        [("x", tarfile.LNKTYPE, "../../other")],
-        [("x", tarfile.FIFOTYPE, "")],
+        [("x", tarfile.LNKTYPE, "../../other")], [("x", tarfile.FIFOTYPE, "")],
     ],
-)
+)  # fmt: skip
 def test_no_member_of_an_archive_leaves_the_workspace(tmp_path, members):
     app_dir = tmp_path / "apps" / "a"
     app_dir.mkdir(parents=True)

@@ -110,14 +110,10 @@ def event(kind, t, k=0, **fields):
 
 
 EVENTS = [
-    event("spawn", 1, restart=0),
-    event("spawn", 1, k=1, restart=0),
-    event("exit", 2, code=3, signal=None),
-    event("restart", 3, scope="replica", n=1, delay_s=2.0),
-    event("spawn", 5, restart=1),
-    event("exit", 6, code=None, signal=9),
-    event("restart", 7, scope="app", n=2, delay_s=0),
-]
+    event("spawn", 1, restart=0), event("spawn", 1, k=1, restart=0), event("exit", 2, code=3, signal=None),
+    event("restart", 3, scope="replica", n=1, delay_s=2.0), event("spawn", 5, restart=1),
+    event("exit", 6, code=None, signal=9), event("restart", 7, scope="app", n=2, delay_s=0),
+]  # fmt: skip
 
 
 def test_restarts_say_what_failed_and_how():

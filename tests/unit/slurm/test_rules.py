@@ -39,17 +39,13 @@ LATE, EARLY = role("late", depends_on={"early": "started"}), role("early", args=
         ([role(mounts=[DeviceMount("/dev/fuse", "/dev/fuse")])], {}, "roles.r.mounts.0", "gres"),
         ([role(mounts=[BindMount("/x", "/data")])], {}, "roles.r.mounts.0", "does not appear at `/data`"),
         (
-            [role(resource=Resource(1, 0, 100, devices={"vpc.amazonaws.com/efa": 1}))],
-            {},
-            "roles.r.resource.devices.vpc.amazonaws.com/efa",
-            "gres",
+            [role(resource=Resource(1, 0, 100, devices={"vpc.amazonaws.com/efa": 1}))], {},
+            "roles.r.resource.devices.vpc.amazonaws.com/efa", "gres",
         ),
         ([sized("a"), sized("b", gpu=2)], {}, "roles.b.resource.gpu", "equal shares"),
         (
-            [sized("a", gpu=2, kind="a100"), sized("b", gpu=2, kind="h100")],
-            {},
-            "roles.b.resource.capabilities.gpu_type",
-            "those of `a` of `a100`",
+            [sized("a", gpu=2, kind="a100"), sized("b", gpu=2, kind="h100")], {},
+            "roles.b.resource.capabilities.gpu_type", "those of `a` of `a100`",
         ),
         ([sized(gpu=0.5)], {}, "roles.r.resource.gpu", "want a whole number"),
         ([role(args=["a\x01b"])], {}, "roles.r.args.0", "U+0001"),
@@ -58,9 +54,7 @@ LATE, EARLY = role("late", depends_on={"early": "started"}), role("early", args=
         ([LATE, EARLY], {}, "roles.early.args.0", "role `late` starts after `early`"),
         ([role(num_replicas=2)], {"nodes": 3}, "cfg.nodes", "want 2 or fewer"),
         (
-            [role(num_replicas=5)],
-            {"nodes": 2, "ntasks_per_node": 2},
-            "cfg.ntasks_per_node",
+            [role(num_replicas=5)], {"nodes": 2, "ntasks_per_node": 2}, "cfg.ntasks_per_node",
             "2 nodes with 2 each hold no 5 replicas; want 3 or more",
         ),
         ([role()], {"setup": ["true", "one\ntwo"]}, "cfg.setup.1", "one line"),
@@ -69,7 +63,7 @@ LATE, EARLY = role("late", depends_on={"early": "started"}), role("early", args=
         ([role()], {"setup": ["true", "  #SBATCH --time=1"]}, "cfg.setup.1", "`sbatch`"),
         ([sized(memory=100)], {"sbatch": {"mem": "0"}}, "cfg.sbatch.mem", "nomem: true"),
     ],
-)
+)  # fmt: skip
 def test_an_app_that_slurm_cannot_run_is_refused_with_the_field(roles, cfg, path, words):
     [(found_path, message)] = found(*roles, **cfg)
     assert found_path == path

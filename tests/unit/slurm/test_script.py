@@ -61,10 +61,8 @@ def test_the_script_ends_in_the_conductor_with_the_directory_of_the_app(tmp_path
     code, argv, env, _ = run(request_of(role()), tmp_path)
     where = f"{tmp_path}/home/.launcher/slurm/apps/a-1-x"
     assert (code, argv, env["LAUNCHER_APP_DIR"]) == (
-        0,
-        ["-I", "-S", f"{tmp_path}/home/.launcher/slurm/programs/p.zip", "conduct", where],
-        where,
-    )
+        0, ["-I", "-S", f"{tmp_path}/home/.launcher/slurm/programs/p.zip", "conduct", where], where,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("job_dir", ["/my jobs/it's", '/a"b', "/a`touch made`", "/back\\slash", "~/x y", "/"])

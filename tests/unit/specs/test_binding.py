@@ -78,22 +78,14 @@ def test_escapes_in_text_without_run_macros_are_resolved():
 @pytest.mark.parametrize(
     ("source", "absolute"),
     [
-        ("data", "/repo/job/data"),
-        ("./data", "/repo/job/data"),
-        ("../data/", "/repo/data"),
-        (".", "/repo/job"),
-        ("/data/../other", "/other"),
-        ("~", "/home/ada"),
-        ("~/data", "/home/ada/data"),
-        ("a/~/b", "/repo/job/a/~/b"),
-        ("$<job.dir>/../x", "/repo/x"),
-        ("$<app_id>/x", "/repo/job/$<app_id>/x"),
-        ("data-$<replica_id>", "/repo/job/data-$<replica_id>"),
-        ("$<img_root>/x/../y", "$<img_root>/x/../y"),
-        ("${img_root}", "${img_root}"),
+        ("data", "/repo/job/data"), ("./data", "/repo/job/data"), ("../data/", "/repo/data"),
+        (".", "/repo/job"), ("/data/../other", "/other"), ("~", "/home/ada"), ("~/data", "/home/ada/data"),
+        ("a/~/b", "/repo/job/a/~/b"), ("$<job.dir>/../x", "/repo/x"),
+        ("$<app_id>/x", "/repo/job/$<app_id>/x"), ("data-$<replica_id>", "/repo/job/data-$<replica_id>"),
+        ("$<img_root>/x/../y", "$<img_root>/x/../y"), ("${img_root}", "${img_root}"),
         ("$$<job.dir>", "/repo/job/$$<job.dir>"),
     ],
-)
+)  # fmt: skip
 def test_sources_of_bind_mounts_become_absolute(source, absolute):
     assert bound(Role("r", "", mounts=[BindMount(source, "/d", True)])).mounts == [
         BindMount(absolute, "/d", True)

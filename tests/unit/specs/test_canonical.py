@@ -47,12 +47,10 @@ def full_role() -> Role:
         port_map={"tcp": 29500},
         metadata={"k": [1, {"x": None}]},
         mounts=[
-            VolumeMount("cache", "/z"),
-            BindMount("./data", "/data", read_only=True),
-            DeviceMount("/dev/fuse", "/dev/fuse"),
-            DeviceMount("/dev/a", "/dev/b", "r"),
+            VolumeMount("cache", "/z"), BindMount("./data", "/data", read_only=True),
+            DeviceMount("/dev/fuse", "/dev/fuse"), DeviceMount("/dev/a", "/dev/b", "r"),
         ],
-    )
+    )  # fmt: skip
 
 
 def test_the_smallest_document_has_only_the_fields_that_every_document_has():

@@ -38,11 +38,9 @@ def test_an_app_id_is_the_same_on_every_machine():
 
 def test_equally_named_jobs_of_two_projects_or_targets_have_two_ids():
     keys = [
-        KEY,
-        KEY._replace(project="speech"),
-        KEY._replace(target="prod"),
+        KEY, KEY._replace(project="speech"), KEY._replace(target="prod"),
         JobKey("visiond", "efault", "train"),
-    ]
+    ]  # fmt: skip
     assert len({attempt_id(key, 1) for key in keys}) == 4
 
 

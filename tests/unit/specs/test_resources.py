@@ -30,13 +30,9 @@ def plugins(tmp_path, monkeypatch):
         "def fails():\n    return {}['cpu']\n"
     )
     points = {
-        "big": "shelf:big",
-        "gpu.small": "shelf:mine",
-        "gone": "shelf:gone",
-        "nowhere": "no_such_shelf:x",
-        "plain": "shelf:plain",
-        "fails": "shelf:fails",
-    }
+        "big": "shelf:big", "gpu.small": "shelf:mine", "gone": "shelf:gone", "nowhere": "no_such_shelf:x",
+        "plain": "shelf:plain", "fails": "shelf:fails",
+    }  # fmt: skip
     distribution(tmp_path, "shelf", "launcher.named_resources", points)
     monkeypatch.syspath_prepend(str(tmp_path))
     _factories.cache_clear()

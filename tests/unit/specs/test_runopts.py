@@ -64,13 +64,10 @@ def test_a_default_must_be_of_the_type(type_, default):
 
 
 FITTING = {
-    str: (["x"], [1, None]),
-    int: ([1], [True, 1.0]),
-    float: ([1.5, 1], [True, None]),
-    bool: ([True], [1]),
+    str: (["x"], [1, None]), int: ([1], [True, 1.0]), float: ([1.5, 1], [True, None]), bool: ([True], [1]),
     list[str]: ([["a"], []], [[1], {}, {"a": "b"}, "abc", None]),
     dict[str, str]: ([{"a": "b"}], [{"a": 1}, {1: "a"}, []]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("tp", FITTING, ids=str)

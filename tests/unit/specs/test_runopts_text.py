@@ -21,23 +21,13 @@ def letters(list_type=list[str], dict_type=dict[str, str]) -> runopts:
 @pytest.mark.parametrize(
     ("text", "cfg"),
     [
-        ("", {}),
-        (None, {}),
-        ("  ", {}),
-        ("K=a,b;", {"K": ["a", "b"]}),
-        ("K=a,b", {"K": ["a", "b"]}),
-        ("K=a;b;J=d", {"K": ["a", "b"], "J": "d"}),
-        ("K=a,b,J=d", {"K": ["a", "b"], "J": "d"}),
-        ("K=a,,b", {"K": ["a", "b"]}),
-        ("K=''", {"K": []}),
-        ("E=f:b,F:B", {"E": {"f": "b", "F": "B"}}),
-        ("E=a:http://x:80", {"E": {"a": "http://x:80"}}),
-        ("J='a=b,c'", {"J": "a=b,c"}),
-        ("J=''", {"J": ""}),
-        ("I=3,F=3,J=3", {"I": 3, "F": 3.0, "J": "3"}),
-        ("I=-3,F=1e3", {"I": -3, "F": 1000.0}),
+        ("", {}), (None, {}), ("  ", {}), ("K=a,b;", {"K": ["a", "b"]}), ("K=a,b", {"K": ["a", "b"]}),
+        ("K=a;b;J=d", {"K": ["a", "b"], "J": "d"}), ("K=a,b,J=d", {"K": ["a", "b"], "J": "d"}),
+        ("K=a,,b", {"K": ["a", "b"]}), ("K=''", {"K": []}), ("E=f:b,F:B", {"E": {"f": "b", "F": "B"}}),
+        ("E=a:http://x:80", {"E": {"a": "http://x:80"}}), ("J='a=b,c'", {"J": "a=b,c"}), ("J=''", {"J": ""}),
+        ("I=3,F=3,J=3", {"I": 3, "F": 3.0, "J": "3"}), ("I=-3,F=1e3", {"I": -3, "F": 1000.0}),
     ],
-)
+)  # fmt: skip
 def test_text_of_options_is_read_by_their_types(list_type, dict_type, text, cfg):
     assert letters(list_type, dict_type).cfg_from_str(text) == cfg
 

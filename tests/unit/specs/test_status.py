@@ -49,21 +49,14 @@ def test_states_that_have_ended_are_terminal_and_with_the_running_one_started():
 @pytest.mark.parametrize(
     ("replicas", "app"),
     [
-        ("", "UNKNOWN"),
-        ("SUCCEEDED", "SUCCEEDED"),
-        ("SUCCEEDED SUCCEEDED", "SUCCEEDED"),
-        ("SUCCEEDED RUNNING", "RUNNING"),
-        ("SUCCEEDED PENDING", "RUNNING"),
-        ("RUNNING PENDING", "RUNNING"),
-        ("PENDING SUBMITTED", "PENDING"),
-        ("SUBMITTED UNSUBMITTED", "SUBMITTED"),
-        ("UNSUBMITTED", "UNSUBMITTED"),
-        ("FAILED SUCCEEDED RUNNING CANCELLED UNKNOWN", "FAILED"),
-        ("CANCELLED SUCCEEDED RUNNING UNKNOWN", "CANCELLED"),
-        ("UNKNOWN SUCCEEDED", "UNKNOWN"),
+        ("", "UNKNOWN"), ("SUCCEEDED", "SUCCEEDED"), ("SUCCEEDED SUCCEEDED", "SUCCEEDED"),
+        ("SUCCEEDED RUNNING", "RUNNING"), ("SUCCEEDED PENDING", "RUNNING"), ("RUNNING PENDING", "RUNNING"),
+        ("PENDING SUBMITTED", "PENDING"), ("SUBMITTED UNSUBMITTED", "SUBMITTED"),
+        ("UNSUBMITTED", "UNSUBMITTED"), ("FAILED SUCCEEDED RUNNING CANCELLED UNKNOWN", "FAILED"),
+        ("CANCELLED SUCCEEDED RUNNING UNKNOWN", "CANCELLED"), ("UNKNOWN SUCCEEDED", "UNKNOWN"),
         ("UNKNOWN RUNNING", "UNKNOWN"),
     ],
-)
+)  # fmt: skip
 def test_replicas_roll_up_into_an_app(replicas, app):
     statuses = [ReplicaStatus(k, AppState[state], "r", "") for k, state in enumerate(replicas.split())]
     assert roll_up(statuses) is AppState[app]
@@ -83,11 +76,8 @@ def test_an_app_succeeded_only_when_every_replica_did(states):
 def test_statuses_have_the_established_fields_first():
     replica = ReplicaStatus(1, AppState.FAILED, "trainer", "host", "{}")
     assert (replica.id, replica.role, replica.hostname, replica.structured_error_msg) == (
-        1,
-        "trainer",
-        "host",
-        "{}",
-    )
+        1, "trainer", "host", "{}",
+    )  # fmt: skip
     assert ReplicaStatus(0, AppState.RUNNING, "r", "").structured_error_msg == NONE
     status = AppStatus(AppState.RUNNING, 2, "msg", "{}", "http://x", [RoleStatus("r", [])])
     assert (status.num_restarts, status.msg, status.structured_error_msg) == (2, "msg", "{}")

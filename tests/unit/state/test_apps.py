@@ -222,11 +222,9 @@ def test_no_query_reads_every_row(store: Store, question: str):
 
 
 ORDERED = dict.fromkeys(QUESTIONS, ("(none)",)) | {
-    "newest": ("attempts_created", "apps_created", "SCAN app"),
-    "newest of one scheduler": ("SCAN app",),
-    "live": ("attempts_live", "apps_unended"),
-    "live attempts": ("attempts_live",),
-}
+    "newest": ("attempts_created", "apps_created", "SCAN app"), "newest of one scheduler": ("SCAN app",),
+    "live": ("attempts_live", "apps_unended"), "live attempts": ("attempts_live",),
+}  # fmt: skip
 
 
 # Removing

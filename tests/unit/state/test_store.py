@@ -152,10 +152,8 @@ def test_latest_is_the_attempt_with_the_highest_number_of_each_job(store: Store)
     store.record(attempt(key("train", target="prod")))
     latest = store.latest()
     assert {str(job): found.number for job, found in latest.items()} == {
-        "vision/train": 10,
-        "vision/eval": 1,
-        "vision.prod/train": 1,
-    }
+        "vision/train": 10, "vision/eval": 1, "vision.prod/train": 1,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("state", ["reserved", "created", "waiting", "queued", "skipped"])

@@ -40,12 +40,9 @@ def schema_without(*later: str) -> str:
 
 
 SCHEMAS = {
-    1: FIRST,
-    3: THIRD,
-    7: schema_without("used", *_SINCE_9),
-    8: schema_without(*_SINCE_9),
+    1: FIRST, 3: THIRD, 7: schema_without("used", *_SINCE_9), 8: schema_without(*_SINCE_9),
     9: schema_without(*_SINCE_10),
-}
+}  # fmt: skip
 ANY = pytest.mark.parametrize("of", SCHEMAS)
 
 
@@ -181,11 +178,8 @@ def test_a_client_of_the_version_before_goes_on_recording_what_it_has_begun(ledg
         older.close()
         found = {each.number: (each.state, each.matrix) for each in store.attempts(key())}
     assert found == {
-        1: ("succeeded", ""),
-        2: ("succeeded", ""),
-        3: (new.state, "sweep"),
-        4: ("succeeded", ""),
-    }
+        1: ("succeeded", ""), 2: ("succeeded", ""), 3: (new.state, "sweep"), 4: ("succeeded", ""),
+    }  # fmt: skip
 
 
 def test_the_refusal_of_a_newer_ledger_names_a_way_back_that_works(launcher_home: Path):

@@ -43,11 +43,8 @@ def test_an_archive_holds_files_programs_links_and_their_folders(tmp_path: Path)
     found = members(packed(tmp_path))
     assert list(found) == ["a", "a/b", "a/b/train.py", "dangling", "link", "run"]
     assert [(m.mode, m.mtime, m.uid, m.gid, m.uname) for m in found.values() if not m.issym()] == [
-        (0o755, 0, 0, 0, ""),
-        (0o755, 0, 0, 0, ""),
-        (0o644, 0, 0, 0, ""),
-        (0o755, 0, 0, 0, ""),
-    ]
+        (0o755, 0, 0, 0, ""), (0o755, 0, 0, 0, ""), (0o644, 0, 0, 0, ""), (0o755, 0, 0, 0, ""),
+    ]  # fmt: skip
     assert (found["link"].linkname, found["dangling"].linkname) == ("a/b/train.py", "nowhere")
     assert text_of(packed(tmp_path), "a/b/train.py") == b"print(1)"
 

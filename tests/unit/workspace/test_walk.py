@@ -31,10 +31,8 @@ def test_folders_come_from_the_top_with_the_files_that_count(tmp_path: Path) -> 
 def test_a_folder_that_a_pattern_takes_back_is_reached(tmp_path: Path) -> None:
     write(tmp_path, "out/a", "out/keep/b", ignore="out\n!out/keep\n")
     assert [(Path(folder).name, files) for folder, _, files in walk_workspace(tmp_path)] == [
-        (tmp_path.name, []),
-        ("out", []),
-        ("keep", ["b"]),
-    ]
+        (tmp_path.name, []), ("out", []), ("keep", ["b"]),
+    ]  # fmt: skip
 
 
 def test_a_folder_that_the_caller_drops_is_not_entered(tmp_path: Path) -> None:
