@@ -29,17 +29,10 @@ def attempt_of(case: Case, app: AppDef, number: int = 1, key: JobKey | None = No
     launch = Launch(key=key, app=app, scheduler=case.name, root="/", file="f", origin="o")
     made = document(launch)
     return Attempt(
-        key=key,
-        number=number,
-        app_id=attempt_id(key, number),
-        scheduler=case.name,
-        digest=digest(made),
-        document=made,
-        origin="o",
-        matrix="sweep",
-        reason="changed: roles.r.args[0], at 3.5 → “4”",
+        key=key, number=number, app_id=attempt_id(key, number), scheduler=case.name, digest=digest(made),
+        document=made, origin="o", matrix="sweep", reason="changed: roles.r.args[0], at 3.5 → “4”",
         created_at=1.5,
-    )
+    )  # fmt: skip
 
 
 def submit(case: Case, staged: Staged, app: AppDef, number: int = 1, **cfg: Any) -> Attempt:

@@ -142,11 +142,9 @@ def test_the_server_explains_every_field_with_its_own_description(server: Server
         before = place.before
         if name in place.there:  # the pointer is on the one that is there
             text = re.sub(
-                rf"(?m)^([ -]*){name[0]}({name[1:]}:)(?!.*^[ -]*{name}:)",
-                rf"\1{name[0]}|\2",
-                before,
+                rf"(?m)^([ -]*){name[0]}({name[1:]}:)(?!.*^[ -]*{name}:)", rf"\1{name[0]}|\2", before,
                 flags=re.S,
-            )
+            )  # fmt: skip
         else:
             margin = " " * len(before.rpartition("\n")[2])
             entry = to_yaml({name: example}).rstrip("\n").replace("\n", f"\n{margin}")

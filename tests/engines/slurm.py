@@ -80,14 +80,9 @@ class SlurmCluster:
         """Run a command of Slurm; return its output. Raises CalledProcessError, unless `check` is off."""
         environ = {**os.environ, "SLURM_CONF": str(self.conf)}
         got = subprocess.run(
-            [*self._into(), *argv],
-            env=environ,
-            check=check,
-            timeout=_COMMAND_S,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-        )
+            [*self._into(), *argv], env=environ, check=check, timeout=_COMMAND_S, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True,
+        )  # fmt: skip
         return got.stdout
 
     def _into(self) -> list[str]:

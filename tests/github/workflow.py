@@ -88,12 +88,9 @@ class Runner:
     def installed(self, requirement: str) -> Path:
         """Make launcher look as if a run of this workflow had installed it."""
         name = subprocess.run(
-            ["git", "hash-object", "--stdin"],
-            input=f"{requirement}\n",
-            capture_output=True,
-            text=True,
+            ["git", "hash-object", "--stdin"], input=f"{requirement}\n", capture_output=True, text=True,
             check=True,
-        ).stdout.strip()
+        ).stdout.strip()  # fmt: skip
         path = self.folder / "tools" / "launcher" / name / "bin" / "launcher"
         self._script(path, "launcher")
         return path

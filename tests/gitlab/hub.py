@@ -70,12 +70,9 @@ class Hub(hub.Hub):
         digest = payload.get("inputs", {}).get("digest", "")
         name = {"schedule": "report", "web": "apply" if digest else "doctor"}.get(source, "apply")
         return self._piped(
-            f"launcher {name}",
-            sha,
-            ref.removeprefix("refs/heads/"),
-            {**variables, **({"LAUNCHER_DIGEST": digest} if digest else {})},
-            code,
-        )
+            f"launcher {name}", sha, ref.removeprefix("refs/heads/"),
+            {**variables, **({"LAUNCHER_DIGEST": digest} if digest else {})}, code,
+        )  # fmt: skip
 
     def _piped(self, job: str, sha: str, ref: str, variables: Mapping[str, str], code: int) -> Ran:
         done = self.runner.run(sha, ref, variables)

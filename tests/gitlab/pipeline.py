@@ -97,16 +97,10 @@ class Pipelines:
         }
         lines = "\n".join([*job.get("before_script", []), *job["script"]])
         got = subprocess.run(
-            ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", lines],
-            cwd=self.checkout,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=240,
-            check=False,
-        )
+            ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", lines], cwd=self.checkout,
+            env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            timeout=240, check=False,
+        )  # fmt: skip
         assert "Traceback (most recent call last)" not in got.stdout, got.stdout
         assert JOB_TOKEN not in got.stdout
         assert self.gitlab.own_token not in got.stdout or not self.gitlab.own_token

@@ -40,12 +40,9 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def launches(tree: Path, target: str | None, *files: str) -> dict[str, Launch]:
     """Return the launches of a tree, or of some of its files, by job. There is nothing to warn of."""
     environment = Environment(
-        schedulers=SCHEDULERS,
-        rules=SCHEDULERS.problems,
-        reach=SCHEDULERS.unreadable,
-        cwd=str(tree),
+        schedulers=SCHEDULERS, rules=SCHEDULERS.problems, reach=SCHEDULERS.unreadable, cwd=str(tree),
         environ={},
-    )
+    )  # fmt: skip
     result = compile_files(list(files) or ["."], target=target, environment=environment)
     assert result.diagnostics == (), render(result.diagnostics)
     return {launch.key.job: launch for launch in result.launches}

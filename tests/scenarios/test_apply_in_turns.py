@@ -27,11 +27,9 @@ class Sweep:
         waiting = f"until [ -e {self.gate} ]; do sleep 0.02; done; " if waits else ""
         begin, end = (f"echo {word} $<matrix.n> >>{self.log}" for word in ("begin", "end"))
         self.scenario.job(
-            f"{begin}; {script}{waiting}{end}",
-            name=name,
-            top=f"matrix: {{n: {{range: [0, {count}]}}}}\n{top}",
-            role=f"resource: {resource}",
-        )
+            f"{begin}; {script}{waiting}{end}", name=name,
+            top=f"matrix: {{n: {{range: [0, {count}]}}}}\n{top}", role=f"resource: {resource}",
+        )  # fmt: skip
 
     def read(self):
         return [(word, int(n)) for word, n in map(str.split, self.log.read_text().splitlines())]

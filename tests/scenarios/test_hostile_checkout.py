@@ -90,15 +90,10 @@ def test_a_hostile_checkout_runs_nothing_and_ends_within_bounds(checkout, scenar
         "import sys; sys.path.remove(''); from launcher.cli.main import main; sys.exit(main(sys.argv[1:]))"
     )
     got = subprocess.run(
-        [sys.executable, "-c", start, command, "--no-components", "--no-env-vars"],
-        cwd=checkout,
-        env={**os.environ, "CANARY_TOKEN": "t0ps3cret"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        preexec_fn=limits,
-    )
+        [sys.executable, "-c", start, command, "--no-components", "--no-env-vars"], cwd=checkout,
+        env={**os.environ, "CANARY_TOKEN": "t0ps3cret"}, capture_output=True, text=True, timeout=300,
+        check=False, preexec_fn=limits,
+    )  # fmt: skip
     message = got.stdout + got.stderr
     assert got.returncode == 6, message
     assert "Traceback" not in message
@@ -136,14 +131,9 @@ def test_hostile_source_that_a_job_runs_is_never_executed_and_is_read_within_bou
     assert not {"link.py", "pipe.py"} & set(attempt.seen)
     scenario.write("deep.py", "")
     got = subprocess.run(
-        [sys.executable, "-m", "launcher", "plan", str(file)],
-        cwd=scenario.folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        preexec_fn=limits,
-    )
+        [sys.executable, "-m", "launcher", "plan", str(file)], cwd=scenario.folder, capture_output=True,
+        text=True, timeout=300, check=False, preexec_fn=limits,
+    )  # fmt: skip
     assert (got.returncode, "Traceback" in got.stderr) == (0, False), got.stderr
     assert "differs from what ran: deep.py (" in got.stdout
     assert not canary.exists()

@@ -22,12 +22,9 @@ def launch(root: Path, *, scheduler: str = "local_cwd", image: str = "", **role:
     given = {"entrypoint": "python3", "args": ["train.py"], **role}
     return Launch(
         key=JobKey("default", "default", "train"),
-        app=AppDef(name="train", roles=[Role(name="main", image=image, **given)]),
-        scheduler=scheduler,
-        root=str(root),
-        file="jobs/train.launcher.yaml",
-        origin=str(root),
-    )
+        app=AppDef(name="train", roles=[Role(name="main", image=image, **given)]), scheduler=scheduler,
+        root=str(root), file="jobs/train.launcher.yaml", origin=str(root),
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -81,15 +78,9 @@ def test_files_that_inputs_cover_are_no_seen_files(root: Path):
         job = launch(root)
         record = {"jobs/train.py": "other"}
         ran = Attempt(
-            key=job.key,
-            number=1,
-            app_id="train-1",
-            scheduler=job.scheduler,
-            digest="",
-            document={},
-            seen=record,
-            state="succeeded",
-        )
+            key=job.key, number=1, app_id="train-1", scheduler=job.scheduler, digest="", document={},
+            seen=record, state="succeeded",
+        )  # fmt: skip
         files = CheckoutFiles(engines)
         assert files.edited(job, ran) == ("jobs/train.py",)
         assert files.edited(job, ran, covered=["jobs/train.py"]) == ()

@@ -168,15 +168,9 @@ def test_jobs_that_all_fit_are_still_ordered_behind_the_apps_of_others(tmp_path,
 def test_an_attempt_that_runs_in_part_is_completed_at_once(tmp_path: Path, engines: Engines) -> None:
     (step,) = plan(tmp_path, engines, "a")
     latest = Attempt(
-        key=step.key,
-        number=1,
-        app_id=step.app_id,
-        scheduler="local_cwd",
-        digest=step.digest,
-        document={},
-        state="running",
-        unstarted=1,
-    )
+        key=step.key, number=1, app_id=step.app_id, scheduler="local_cwd", digest=step.digest, document={},
+        state="running", unstarted=1,
+    )  # fmt: skip
     step = replace(step, kind="resume", latest=latest)
     assert [ask.at_once for ask in asks(Turns([step], engines), [step])] == [True]
 

@@ -76,14 +76,12 @@ def applied(now: Plan, *approvals: Approval, failed: bool = False, **merged: Any
     checked = judged(now, approvals, lambda step, number: None)
     outcomes = [
         Outcome(
-            key=step.key,
-            kind=step.kind,
-            app=of_attempt(_made(step.key.job)) if not failed else None,
+            key=step.key, kind=step.kind, app=of_attempt(_made(step.key.job)) if not failed else None,
             error="refused" if failed else "",
         )
         for step in checked.steps
         if step.starts
-    ]
+    ]  # fmt: skip
     history = Merged(approvals=approvals, pulls={"7": PULL}, **merged)
     return applied_check(SCOPE, checked, outcomes, history, run_url="").conclusion
 

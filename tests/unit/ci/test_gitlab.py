@@ -32,17 +32,9 @@ def client(
     job: int = 0,
 ) -> GitLab:
     runner = CiRunner(
-        provider="gitlab",
-        event="push",
-        repository=str(PROJECT),
-        sha=SHA,
-        head_sha=SHA,
-        api_url=fake.url,
-        token=JOB_TOKEN,
-        own_token=own,
-        artifacts=folder,
-        job_id=job,
-    )
+        provider="gitlab", event="push", repository=str(PROJECT), sha=SHA, head_sha=SHA, api_url=fake.url,
+        token=JOB_TOKEN, own_token=own, artifacts=folder, job_id=job,
+    )  # fmt: skip
     return GitLab(runner, sleep=(slept if slept is not None else []).append)
 
 

@@ -92,12 +92,9 @@ def test_the_version_is_one_line(scenario):
 def test_a_full_disk_is_an_error_that_says_so(scenario, argv):
     with open("/dev/full", "w") as full:
         got = subprocess.run(
-            [sys.executable, "-m", "launcher", *argv],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
+            [sys.executable, "-m", "launcher", *argv], stdout=full, stderr=subprocess.PIPE, text=True,
             check=False,
-        )
+        )  # fmt: skip
     assert got.returncode == 1
     assert "No space left on device" in got.stderr
     assert "Traceback" not in got.stderr
@@ -146,12 +143,9 @@ def completed(script, *words, cwd=None):
     setting = f"COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}; COMP_LINE='{' '.join(words)}'"
     ask = 'COMP_POINT=${#COMP_LINE}; _shtab_launcher; printf "%s\\n" "${COMPREPLY[@]}"'
     got = subprocess.run(
-        ["bash", "--norc", "-c", f"{script}\n{setting}; {ask}"],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
+        ["bash", "--norc", "-c", f"{script}\n{setting}; {ask}"], cwd=cwd, capture_output=True, text=True,
         check=False,
-    )
+    )  # fmt: skip
     return got.stdout.split()
 
 

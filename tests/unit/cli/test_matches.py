@@ -23,12 +23,9 @@ def line(text, *, is_match=True, start=0):
 
 def shown(text, regex="nan", *, color=True, has_headings=True, role="main"):
     made = MatchText(
-        AttemptNames({"here"}),
-        LineSearch(regex).pattern,
-        color=color,
-        has_headings=has_headings,
+        AttemptNames({"here"}), LineSearch(regex).pattern, color=color, has_headings=has_headings,
         has_context=False,
-    )
+    )  # fmt: skip
     made.begin(app(), role, 0)
     return made.lines(line(text))
 

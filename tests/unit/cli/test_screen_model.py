@@ -10,16 +10,10 @@ from launcher.text import FEW, width
 
 def app(job, state="running", *, project="vision", target="default", at=1.0, message="", number=1):
     return AppRecord(
-        "local_cwd",
-        project if target == "default" else f"{project}.{target}",
-        f"{job}-{number}-abcde",
-        key=(project, target, job),
-        number=number,
-        state=state,
-        created_at=at,
-        started_at=at if state == "running" else None,
-        message=message,
-    )
+        "local_cwd", project if target == "default" else f"{project}.{target}", f"{job}-{number}-abcde",
+        key=(project, target, job), number=number, state=state, created_at=at,
+        started_at=at if state == "running" else None, message=message,
+    )  # fmt: skip
 
 
 def shown(jobs):

@@ -9,17 +9,10 @@ from launcher.specs.secret import Secret
 from tests.engines.images import SHELL_IMAGE
 
 ROLE = Role(
-    name="main",
-    image=SHELL_IMAGE,
-    entrypoint="sh",
-    args=["-c", "true"],
-    env={"A": "1=2"},
-    max_retries=2,
-    retry_policy=RetryPolicy.REPLICA,
-    resource=Resource(cpu=0.5, gpu=-1, memMB=64),
-    port_map={"http": 8080},
+    name="main", image=SHELL_IMAGE, entrypoint="sh", args=["-c", "true"], env={"A": "1=2"}, max_retries=2,
+    retry_policy=RetryPolicy.REPLICA, resource=Resource(cpu=0.5, gpu=-1, memMB=64), port_map={"http": 8080},
     mounts=[BindMount("/tmp", "/host", read_only=True), DeviceMount("/dev/null", "/dev/nothing", "r")],
-)
+)  # fmt: skip
 
 
 def container(role=ROLE, app_id="app-1", **cfg):

@@ -108,11 +108,9 @@ def _observed(
 ) -> tuple[int | None, str]:
     """Return the exit code and the loss that a watcher records for an end when the engine is back."""
     back: Any = SimpleNamespace(
-        started_at=lambda: started_at,
-        answer_anew=lambda: None,
-        keeps_containers=lambda: keeps,
+        started_at=lambda: started_at, answer_anew=lambda: None, keeps_containers=lambda: keeps,
         log_frames=lambda *args, **which: nullcontext(()),
-    )
+    )  # fmt: skip
     facts = AppObserver(back, "app", queue).end_of(replace(container(0, state_text), id="c"), Journal())
     return facts["code"], facts.get("lost", "")
 

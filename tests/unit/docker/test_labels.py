@@ -31,23 +31,11 @@ APP = AppDef(
 )
 DOCUMENT = document_of(APP, {"timeout_s": 60, "grace_s": 2.5}, "local_docker")
 ATTEMPT = Attempt(
-    key=JobKey("demo", "prod", "train"),
-    number=7,
-    app_id="train-7-abcde",
-    scheduler="local_docker",
-    digest=digest(DOCUMENT),
-    document=DOCUMENT,
-    metadata={"team": "blue"},
-    origin="host/path",
-    path="a b.launcher.yaml",
-    commit="c0ffee-dirty",
-    actor="me@here",
-    action="rerun",
-    plan_digest="p1",
-    plan_id="p2",
-    trigger_digest="tr1:x",
-    created_at=1234567890.123456,
-)
+    key=JobKey("demo", "prod", "train"), number=7, app_id="train-7-abcde", scheduler="local_docker",
+    digest=digest(DOCUMENT), document=DOCUMENT, metadata={"team": "blue"}, origin="host/path",
+    path="a b.launcher.yaml", commit="c0ffee-dirty", actor="me@here", action="rerun", plan_digest="p1",
+    plan_id="p2", trigger_digest="tr1:x", created_at=1234567890.123456,
+)  # fmt: skip
 
 
 def facts(made):

@@ -170,13 +170,10 @@ def test_the_record_of_an_ended_app_has_its_use_and_its_changed_inputs() -> None
     run = {"role": "main", "k": 0, "id": "c", "start": 1.0}
     use = [2.0, 1.0, 4096, "samples"]
     make_record(
-        "ended",
-        ("starting", {}),
-        ("spawn", {**run, "t": 1_000_000_000}),
-        ("exit", {**run, "code": 0, "use": use, "t": 4_000_000_000}),
-        ("inputs", {"changed": "data.csv"}),
+        "ended", ("starting", {}), ("spawn", {**run, "t": 1_000_000_000}),
+        ("exit", {**run, "code": 0, "use": use, "t": 4_000_000_000}), ("inputs", {"changed": "data.csv"}),
         ("ended", {"state": "succeeded", "message": "", "code": 0, "t": 4_000_000_000}),
-    )
+    )  # fmt: skip
     app = record.read("ended")
     assert app is not None
     assert (app.inputs_changed, list(app.used)) == ("data.csv", ["main"])

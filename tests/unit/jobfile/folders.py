@@ -28,12 +28,9 @@ def compiled(folder: Path, *paths: str, **options: Any) -> Compiled:
     """Compile these job files of a folder, or all of its job files."""
     components, reads = options.pop("components", None), options.pop("reads_environ", True)
     environment = Environment(
-        schedulers=SCHEDULERS,
-        cwd=str(folder),
-        environ=options.pop("environ", {}),
-        components=components,
+        schedulers=SCHEDULERS, cwd=str(folder), environ=options.pop("environ", {}), components=components,
         reads_environ=reads,
-    )
+    )  # fmt: skip
     return compile_files(list(paths) or ["."], environment=environment, **options)
 
 

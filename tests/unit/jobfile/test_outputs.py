@@ -58,12 +58,9 @@ def test_a_folder_of_another_engine_is_an_error_at_the_reference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeper: str, reader: str, engine: str, why: str
 ) -> None:
     made = compiled_files(
-        tmp_path,
-        monkeypatch,
-        engine,
-        prepare=keeper + (with_image(LEAVES) if keeper else LEAVES),
+        tmp_path, monkeypatch, engine, prepare=keeper + (with_image(LEAVES) if keeper else LEAVES),
         train=reader + (with_image(READS) if reader else READS),
-    )
+    )  # fmt: skip
     (found,) = made.errors
     assert (found.file, found.code) == ("./train.launcher.yaml", "needs-across-engines")
     assert why in found.message
@@ -97,19 +94,15 @@ def test_the_folder_of_a_matrix_in_a_file_that_is_not_given_is_the_same_error(tm
     matrix = f"matrix: {{lr: [1, 2, 3]}}\n{LEAVES}"
     both = compiled_files(tmp_path, monkeypatch, prepare=matrix, train=READS).errors
     alone = compile_files(
-        ["train.launcher.yaml"],
-        environment=Environment(cwd=str(tmp_path)),
-        placeholders=True,
+        ["train.launcher.yaml"], environment=Environment(cwd=str(tmp_path)), placeholders=True,
         neighbours=True,
-    ).errors
+    ).errors  # fmt: skip
     assert [replace(each, file="") for each in alone] == [replace(each, file="") for each in both]
     (tmp_path / "prepare.launcher.yaml").write_text(f"version: 1\nname: prepare\n{LEAVES}")
     found = compile_files(
-        ["train.launcher.yaml"],
-        environment=Environment(cwd=str(tmp_path)),
-        placeholders=True,
+        ["train.launcher.yaml"], environment=Environment(cwd=str(tmp_path)), placeholders=True,
         neighbours=True,
-    )
+    )  # fmt: skip
     assert not found.errors
 
 

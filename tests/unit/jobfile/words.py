@@ -47,14 +47,10 @@ def compile_text(
     data = text if isinstance(text, bytes) else text.encode()
     (folder / name).write_bytes(data)
     return compile_files(
-        [name],
-        variables=variables,
-        target=target,
-        placeholders=placeholders,
-        var_files=var_files,
+        [name], variables=variables, target=target, placeholders=placeholders, var_files=var_files,
         allow_dirty=allow_dirty,
         environment=Environment(schedulers=SCHEDULERS, cwd=str(folder), environ=environ or {}),
-    )
+    )  # fmt: skip
 
 
 def launch(folder: Path, text: str, **options: Any) -> Launch:

@@ -21,11 +21,9 @@ TRAIN, EVAL = job("train"), job("eval")
 def approval(made: Plan, name: str = "1") -> Approval:
     after = {step.key: step.guard.attempt for step in made.steps}
     return Approval(
-        id=f"plan-{name}",
-        starts={each: after[each.key] for each in made.effects if isinstance(each, Start)},
-        stops=frozenset(each.app_id for each in made.effects if isinstance(each, Stop)),
-        pull_request=name,
-    )
+        id=f"plan-{name}", starts={each: after[each.key] for each in made.effects if isinstance(each, Start)},
+        stops=frozenset(each.app_id for each in made.effects if isinstance(each, Stop)), pull_request=name,
+    )  # fmt: skip
 
 
 def ran(launch: Launch, state: str, number: int, under: str = "", **fields: Any) -> Attempt:

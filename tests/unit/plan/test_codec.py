@@ -78,14 +78,9 @@ def plans(draw: st.DrawFn) -> Plan:
             seen.append(attempt(ran, draw(st.sampled_from(states)), number, owner=owner, origin=origin))
     gone = [attempt(job("gone"), "running")] if draw(st.booleans()) else []
     made = plan(
-        desired,
-        *seen,
-        *gone,
-        scopes=SCOPES,
-        retry_failed=draw(st.booleans()),
-        prune=draw(st.booleans()),
+        desired, *seen, *gone, scopes=SCOPES, retry_failed=draw(st.booleans()), prune=draw(st.booleans()),
         take_over=draw(st.booleans()),
-    )
+    )  # fmt: skip
     made = made.with_notes(
         {JobKey("default", "default", "a"): draw(st.lists(st.text(max_size=3), max_size=2))}
     )
@@ -119,13 +114,9 @@ def _rich() -> dict[str, Any]:
     )  # fmt: skip
     gone, taken = attempt(job("gone"), "running"), attempt(job("taken"), "running", origin="elsewhere")
     made = plan(
-        [train, job("taken")],
-        attempt(old, "running", 2),
-        attempt(old, "reserved", 3),
-        gone,
-        taken,
+        [train, job("taken")], attempt(old, "running", 2), attempt(old, "reserved", 3), gone, taken,
         scopes=SCOPES,
-    )
+    )  # fmt: skip
     made = made.with_notes({train.key: ["a note"]}).stamped(
         plan_id="p1", created_at=0, commits={ORIGIN: "abc"}
     )

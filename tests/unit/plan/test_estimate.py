@@ -27,12 +27,9 @@ def asking(
 ) -> Launch:
     launch = job(name)
     role = Role(
-        name="trainer",
-        image="",
-        entrypoint="python",
-        num_replicas=replicas,
+        name="trainer", image="", entrypoint="python", num_replicas=replicas,
         resource=Resource(cpu=cpu, gpu=gpu, memMB=0),
-    )
+    )  # fmt: skip
     return replace(launch, app=AppDef(name=name, roles=[role]), **fields)
 
 

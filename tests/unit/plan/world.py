@@ -45,19 +45,10 @@ def attempt(launch: Launch, state: str, number: int = 1, **fields: Any) -> Attem
     """Attempt `number` of the document of `launch`."""
     document = canonical.document(launch)
     made = Attempt(
-        key=launch.key,
-        number=number,
-        app_id=attempt_id(launch.key, number),
-        scheduler=launch.scheduler,
-        digest=canonical.digest(document),
-        document=document,
-        origin=launch.origin,
-        path=launch.file,
-        actor="ann@node1",
-        trigger_digest=launch.trigger_digest,
-        inputs=launch.inputs_digest,
-        state=state,
-    )
+        key=launch.key, number=number, app_id=attempt_id(launch.key, number), scheduler=launch.scheduler,
+        digest=canonical.digest(document), document=document, origin=launch.origin, path=launch.file,
+        actor="ann@node1", trigger_digest=launch.trigger_digest, inputs=launch.inputs_digest, state=state,
+    )  # fmt: skip
     return replace(made, **fields)
 
 

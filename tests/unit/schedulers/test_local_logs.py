@@ -34,12 +34,9 @@ def between(folder: str, stream: str, since: float | None = None, until: float |
 
 def test_a_window_holds_the_lines_that_began_in_it(tmp_path: Path) -> None:
     folder = write(
-        tmp_path / "r",
-        (1, "stdout", b"one\ntw"),
-        (2, "stdout", b"o\nthree\n"),
-        (3, "stderr", b"oops\n"),
+        tmp_path / "r", (1, "stdout", b"one\ntw"), (2, "stdout", b"o\nthree\n"), (3, "stderr", b"oops\n"),
         (4, "stdout", b"four\n"),
-    )
+    )  # fmt: skip
     assert between(folder, "combined", 2) == b"three\noops\nfour\n"
     assert between(folder, "combined", 2, 3) == b"three\noops\n"
     assert between(folder, "combined", None, 1) == b"one\ntwo\n"

@@ -174,12 +174,9 @@ def test_every_problem_of_an_app_is_reported() -> None:
 
 def test_fields_that_cannot_be_enforced_are_noted() -> None:
     asks = role(
-        resource=Resource(2, 1, 512),
-        mounts=[BindMount("/a", "/b")],
-        port_map={"p": 80},
-        num_replicas=3,
+        resource=Resource(2, 1, 512), mounts=[BindMount("/a", "/b")], port_map={"p": 80}, num_replicas=3,
         min_replicas=1,
-    )
+    )  # fmt: skip
     notes = request_of(asks).notes
     assert [word for word in ("memory", "mounts", "ports", "all 3") if any(word in n for n in notes)] == [
         "memory", "mounts", "ports", "all 3",

@@ -123,12 +123,9 @@ class Site:
         with open(self.dir / "slurm.out", "ab") as out:
             process = subprocess.Popen(
                 [self.python, "-I", "-S", str(self.zip), "conduct", str(self.dir)],
-                env={**inherited, "PATH": path, "SLURM_JOB_ID": job, **env},
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                start_new_session=True,
-            )
+                env={**inherited, "PATH": path, "SLURM_JOB_ID": job, **env}, stdin=subprocess.DEVNULL,
+                stdout=out, stderr=out, start_new_session=True,
+            )  # fmt: skip
         self._processes.append(process)
         return process
 

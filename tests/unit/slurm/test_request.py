@@ -70,28 +70,20 @@ APPS: dict[str, tuple[AppDef, dict[str, Any]]] = {
             "service",
             [
                 role(
-                    "server",
-                    entrypoint="python",
-                    args=["server.py", "--token", "abc"],
-                    service=True,
-                    ready=Probe(port=8000),
-                    resource=Resource(2, 0, 4096),
+                    "server", entrypoint="python", args=["server.py", "--token", "abc"], service=True,
+                    ready=Probe(port=8000), resource=Resource(2, 0, 4096),
                 ),
                 role(
-                    "client",
-                    entrypoint="python",
+                    "client", entrypoint="python",
                     args=["client.py", "http://$<role.server.host>:8000", "$<output_dir>/answer"],
-                    num_replicas=4,
-                    depends_on={"server": "ready"},
-                    retry_policy=RetryPolicy.REPLICA,
-                    max_retries=1,
-                    retry_delay=2,
+                    num_replicas=4, depends_on={"server": "ready"}, retry_policy=RetryPolicy.REPLICA,
+                    max_retries=1, retry_delay=2,
                 ),
             ],
         ),
         {"job_dir": "/scratch/ada/jobs", "time": "1h30m", "workdir": "/home/ada/service", "nodes": 2},
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", APPS)

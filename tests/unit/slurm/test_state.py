@@ -41,15 +41,9 @@ NEEDS = (
     StoodOn("prepare", 1, 1, "prepare-1-x", "slurm"),
 )
 ATTEMPT = Attempt(
-    key=JobKey("p", "default", "train"),
-    number=2,
-    app_id="train-2-x",
-    scheduler="slurm",
-    digest="d",
-    document={"roles": [{"name": "a", "num_replicas": 2}, {"name": "b"}]},
-    needs=NEEDS,
-    created_at=1.5,
-)
+    key=JobKey("p", "default", "train"), number=2, app_id="train-2-x", scheduler="slurm", digest="d",
+    document={"roles": [{"name": "a", "num_replicas": 2}, {"name": "b"}]}, needs=NEEDS, created_at=1.5,
+)  # fmt: skip
 NOWHERE = {"host": "elsewhere", "boot": "b", "pid": 1, "start": 1, "user": "u", "home": "/h", "nonce": "n"}
 END = {"exit": "0:0", "reason": "None", "start": 60.0, "end": 120.0, "nodes": "n3"}
 

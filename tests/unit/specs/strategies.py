@@ -31,33 +31,18 @@ MOUNT = st.one_of(
 )
 AMOUNT = st.integers(-1, 999)
 RESOURCE = st.just(NULL_RESOURCE) | st.builds(
-    Resource,
-    cpu=AMOUNT | st.integers(0, 9999).map(lambda millis: millis / 1000),
-    gpu=AMOUNT,
-    memMB=AMOUNT,
-    capabilities=OBJECT,
-    devices=st.dictionaries(WORD, st.integers(), max_size=2),
-    tags=OBJECT,
-)
+    Resource, cpu=AMOUNT | st.integers(0, 9999).map(lambda millis: millis / 1000), gpu=AMOUNT, memMB=AMOUNT,
+    capabilities=OBJECT, devices=st.dictionaries(WORD, st.integers(), max_size=2), tags=OBJECT,
+)  # fmt: skip
 OPTION = st.booleans() | st.integers() | WORD | st.lists(WORD, max_size=2)
 ROLE = st.builds(
-    Role,
-    name=NAME,
-    image=WORD,
-    min_replicas=st.none() | st.integers(0, 9),
-    base_image=st.none() | WORD,
-    entrypoint=WORD,
-    args=st.lists(WORD, max_size=3),
-    env=st.dictionaries(NAME, WORD, max_size=2),
-    num_replicas=st.integers(1, 9),
-    max_retries=st.integers(0, 9),
-    retry_policy=st.sampled_from(RetryPolicy),
-    resource=RESOURCE,
-    port_map=st.dictionaries(NAME, st.integers(1, 65535), max_size=2),
-    metadata=OBJECT,
+    Role, name=NAME, image=WORD, min_replicas=st.none() | st.integers(0, 9), base_image=st.none() | WORD,
+    entrypoint=WORD, args=st.lists(WORD, max_size=3), env=st.dictionaries(NAME, WORD, max_size=2),
+    num_replicas=st.integers(1, 9), max_retries=st.integers(0, 9), retry_policy=st.sampled_from(RetryPolicy),
+    resource=RESOURCE, port_map=st.dictionaries(NAME, st.integers(1, 65535), max_size=2), metadata=OBJECT,
     cfg=st.dictionaries(NAME, OPTION, max_size=2),
     mounts=st.lists(MOUNT, max_size=3).map(lambda mounts: sorted(mounts, key=lambda m: m.dst_path)),
-)
+)  # fmt: skip
 APP = st.builds(AppDef, name=NAME, roles=st.lists(ROLE, min_size=1, max_size=2), metadata=OBJECT)
 CFG = st.dictionaries(NAME, OPTION, max_size=2)
 
@@ -72,8 +57,6 @@ def launch_of(app: AppDef, **fields: object) -> Launch:
 
 
 LAUNCH = st.builds(
-    lambda app, cfg, timeout_s: launch_of(app, cfg=cfg, timeout_s=timeout_s),
-    APP,
-    CFG,
+    lambda app, cfg, timeout_s: launch_of(app, cfg=cfg, timeout_s=timeout_s), APP, CFG,
     st.none() | st.integers(1, 99),
-)
+)  # fmt: skip

@@ -44,14 +44,9 @@ def test_the_job_directory_is_filled_in_wherever_text_may_hold_it():
         ],
     )
     assert bound(role, "/w") == Role(
-        "r",
-        "/w/image",
-        entrypoint="/w/run",
-        args=["/w"],
-        env={"D": "/w:x"},
-        metadata={"a": [{"b": "/w"}]},
+        "r", "/w/image", entrypoint="/w/run", args=["/w"], env={"D": "/w:x"}, metadata={"a": [{"b": "/w"}]},
         mounts=[BindMount("/w/d", "//w"), VolumeMount("v/w", "/v"), DeviceMount("/w", "/d")],
-    )
+    )  # fmt: skip
 
 
 def test_run_macros_and_their_escapes_stay_for_the_run():

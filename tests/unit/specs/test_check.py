@@ -18,20 +18,12 @@ from launcher.specs import (
 )
 
 GOOD = Role(
-    name="trainer",
-    image="img:1",
-    min_replicas=2,
-    entrypoint="$<img_root>/run",
-    args=["$<app_id>", "$$<x>", "$HOME"],
-    env={"RUN": "${app_id}"},
-    num_replicas=2,
-    max_retries=1,
-    retry_policy=RetryPolicy.REPLICA,
-    resource=Resource(0.5, 0, -1),
-    port_map={"tcp": 29500},
+    name="trainer", image="img:1", min_replicas=2, entrypoint="$<img_root>/run",
+    args=["$<app_id>", "$$<x>", "$HOME"], env={"RUN": "${app_id}"}, num_replicas=2, max_retries=1,
+    retry_policy=RetryPolicy.REPLICA, resource=Resource(0.5, 0, -1), port_map={"tcp": 29500},
     metadata={"a": ["$<role>", 1, None]},
     mounts=[BindMount("~/x", "/x"), VolumeMount("v-$<app_id>", "/v"), DeviceMount("/dev/a", "/dev/a", "rw")],
-)
+)  # fmt: skip
 AT = ("roles", "trainer")
 GPU_TYPE = (*AT, "resource", "capabilities", "gpu_type")
 

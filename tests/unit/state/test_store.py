@@ -21,14 +21,9 @@ from tests.unit.state.attempts import attempt, digest, end_of, key
 
 def test_an_attempt_comes_back_as_it_was_recorded(store: Store):
     full = attempt(
-        state="failed",
-        started_at=1.5,
-        ended_at=2.5,
-        owner="",
-        message="main/0 exited with 3",
-        exit_code=3,
+        state="failed", started_at=1.5, ended_at=2.5, owner="", message="main/0 exited with 3", exit_code=3,
         plan_id="x",
-    )
+    )  # fmt: skip
     assert store.record(full) is True
     assert store.by_app_id(full.app_id) == full
 

@@ -19,14 +19,9 @@ from tests.unit.state.older import FIRST, THIRD
 
 ATTEMPTS = [attempt(state="succeeded", ended_at=2.0), attempt(number=2, state="running", started_at=3.0)]
 NEW = attempt(
-    number=3,
-    trigger_digest="tr1:a.b",
-    matrix="sweep",
-    reason="asked for with --rerun",
-    review="lr1:sha256:ab",
-    output_digest="ou1:sha256:cd",
-    images={"main": "sha256:ef"},
-)
+    number=3, trigger_digest="tr1:a.b", matrix="sweep", reason="asked for with --rerun",
+    review="lr1:sha256:ab", output_digest="ou1:sha256:cd", images={"main": "sha256:ef"},
+)  # fmt: skip
 """An attempt with values in the columns that later versions have added, but for its use."""
 _SINCE_10 = ("review", "receivers", "output_digest", "images")
 _SINCE_9 = ("matrix", "reason", *_SINCE_10)
