@@ -233,20 +233,17 @@ def test_a_command_probe_fails_when_its_replica_ends_meanwhile(own: Bench) -> No
 # -- engines -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("host", "is_here"),
-    [
-        ("unix:///var/run/docker.sock", True),
-        ("tcp://127.0.0.1:2375", True),
-        ("tcp://localhost:2375", True),
-        ("tcp://[::1]:2376", True),
-        ("https://127.8.0.1:2376", True),
-        ("ssh://me@localhost", True),
-        ("tcp://10.0.0.7:2375", False),
-        ("tcp://127.example.org:2375", False),
-        ("ssh://me@gpu-server", False),
-    ],
-)
+@pytest.mark.parametrize(("host", "is_here"), [
+    ("unix:///var/run/docker.sock", True),
+    ("tcp://127.0.0.1:2375", True),
+    ("tcp://localhost:2375", True),
+    ("tcp://[::1]:2376", True),
+    ("https://127.8.0.1:2376", True),
+    ("ssh://me@localhost", True),
+    ("tcp://10.0.0.7:2375", False),
+    ("tcp://127.example.org:2375", False),
+    ("ssh://me@gpu-server", False),
+])  # fmt: skip
 def test_the_address_of_an_engine_decides_whether_it_is_on_this_machine(host: str, is_here: bool) -> None:
     assert is_on_this_host(host) is is_here
 

@@ -40,22 +40,19 @@ def test_every_line_of_an_apply_fits_the_schema(scenario: Scenario) -> None:
     assert [event["text"] for event in made if event["event"] == "log"] == ["hello\n"] * 2
 
 
-@pytest.mark.parametrize(
-    ("outcomes", "code"),
-    [
-        ([], 0),
-        ([Outcome(key=KEY, kind="create", app=app("succeeded"))], 0),
-        ([Outcome(key=KEY, kind="keep", app=app("failed"))], 5),
-        ([Outcome(key=KEY, kind="hold", app=app("failed"))], 5),
-        ([Outcome(key=KEY, kind="keep", disabled=True)], 0),
-        ([Outcome(key=KEY, kind="keep", app=app("failed"), disabled=True)], 0),
-        ([Outcome(key=KEY, kind="destroy", app=app("cancelled"))], 0),
-        ([Outcome(key=KEY, kind="keep", disabled=True), Outcome(key=KEY, kind="hold", app=app("lost"))], 5),
-        ([Outcome(key=KEY, kind="create", error="no"), Outcome(key=KEY, kind="hold", app=app("lost"))], 1),
-        ([Outcome(key=KEY, kind="create", error="no", code="stale")], 4),
-        ([Outcome(key=KEY, kind="create", error="no", code=code) for code in ("stale", "error")], 1),
-    ],
-)
+@pytest.mark.parametrize(("outcomes", "code"), [
+    ([], 0),
+    ([Outcome(key=KEY, kind="create", app=app("succeeded"))], 0),
+    ([Outcome(key=KEY, kind="keep", app=app("failed"))], 5),
+    ([Outcome(key=KEY, kind="hold", app=app("failed"))], 5),
+    ([Outcome(key=KEY, kind="keep", disabled=True)], 0),
+    ([Outcome(key=KEY, kind="keep", app=app("failed"), disabled=True)], 0),
+    ([Outcome(key=KEY, kind="destroy", app=app("cancelled"))], 0),
+    ([Outcome(key=KEY, kind="keep", disabled=True), Outcome(key=KEY, kind="hold", app=app("lost"))], 5),
+    ([Outcome(key=KEY, kind="create", error="no"), Outcome(key=KEY, kind="hold", app=app("lost"))], 1),
+    ([Outcome(key=KEY, kind="create", error="no", code="stale")], 4),
+    ([Outcome(key=KEY, kind="create", error="no", code=code) for code in ("stale", "error")], 1),
+])  # fmt: skip
 def test_the_exit_code_of_a_wait_counts_the_jobs_that_are_to_run(outcomes: list[Outcome], code: int) -> None:
     assert Result(outcomes=tuple(outcomes), waited=True).exit_code == code
     assert Result(outcomes=tuple(outcomes)).exit_code == (code if code in (1, 4) else 0)

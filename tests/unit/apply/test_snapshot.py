@@ -78,17 +78,14 @@ def test_an_ended_attempt_missing_from_the_ledger_is_counted() -> None:
     assert seen([], [replace(RUNNING, state="reserved")], counts={pair: 2}).counts[pair] == 2
 
 
-@pytest.mark.parametrize(
-    ("was", "seen", "then"),
-    [
-        ("", "running", "running"), ("", "failed", "failed"), ("created", "running", "running"),
-        ("created", "succeeded", "succeeded"), ("running", "succeeded", "succeeded"),
-        ("lost", "succeeded", "succeeded"), ("failed", "succeeded", "failed"),
-        ("failed", "running", "failed"), ("running", "created", "running"), ("created", "waiting", "waiting"),
-        ("waiting", "running", "running"), ("waiting", "skipped", "skipped"),
-        ("waiting", "succeeded", "succeeded"), ("running", "waiting", "running"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("was", "seen", "then"), [
+    ("", "running", "running"), ("", "failed", "failed"), ("created", "running", "running"),
+    ("created", "succeeded", "succeeded"), ("running", "succeeded", "succeeded"),
+    ("lost", "succeeded", "succeeded"), ("failed", "succeeded", "failed"),
+    ("failed", "running", "failed"), ("running", "created", "running"), ("created", "waiting", "waiting"),
+    ("waiting", "running", "running"), ("waiting", "skipped", "skipped"),
+    ("waiting", "succeeded", "succeeded"), ("running", "waiting", "running"),
+])  # fmt: skip
 def test_a_start_and_an_end_that_were_missed_are_recorded(was: str, seen: str, then: str) -> None:
     made = attempts.attempt()
     with Store.open() as store:

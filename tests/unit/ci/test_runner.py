@@ -68,14 +68,11 @@ def test_no_repr_shows_the_token(tmp_path: Path) -> None:
     assert "s3cret" not in repr(found)
 
 
-@pytest.mark.parametrize(
-    ("more", "payload"),
-    [
-        ({"GITHUB_SHA": "--upload-pack=x"}, None), ({"GITHUB_REPOSITORY": "../../x"}, None), ({}, "{"),
-        ({}, "[" * 100_000), ({}, {"pull_request": {"head": {"sha": "$(x)"}, "base": {}}}),
-        ({}, {"pull_request": 7}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("more", "payload"), [
+    ({"GITHUB_SHA": "--upload-pack=x"}, None), ({"GITHUB_REPOSITORY": "../../x"}, None), ({}, "{"),
+    ({}, "[" * 100_000), ({}, {"pull_request": {"head": {"sha": "$(x)"}, "base": {}}}),
+    ({}, {"pull_request": 7}),
+])  # fmt: skip
 def test_a_wrong_environment_is_a_launcher_error(tmp_path, more, payload):
     with pytest.raises(LauncherError):
         run(tmp_path, "pull_request", payload, **more)

@@ -7,13 +7,10 @@ import pytest
 from launcher.cli.arguments import attempts, count, duration, key_value, moment, several_of
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("90", 90), ("1.5", 1.5), ("250ms", 0.25), ("10s", 10), ("2m", 120), ("1h30m", 5400), ("1d2h", 93600),
-        ("0", 0),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "seconds"), [
+    ("90", 90), ("1.5", 1.5), ("250ms", 0.25), ("10s", 10), ("2m", 120), ("1h30m", 5400), ("1d2h", 93600),
+    ("0", 0),
+])  # fmt: skip
 def test_a_duration_is_read_in_each_of_its_forms(text, seconds):
     assert duration(text) == pytest.approx(seconds)
 
@@ -24,25 +21,19 @@ def test_text_that_is_no_duration_is_refused(text):
         duration(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "ranges"),
-    [
-        ("3", [(3, 3)]), ("1,3", [(1, 1), (3, 3)]), ("1..5", [(1, 5)]), ("1..2, 7", [(1, 2), (7, 7)]),
-        ("3..", [(3, 10**9)]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "ranges"), [
+    ("3", [(3, 3)]), ("1,3", [(1, 1), (3, 3)]), ("1..5", [(1, 5)]), ("1..2, 7", [(1, 2), (7, 7)]),
+    ("3..", [(3, 10**9)]),
+])  # fmt: skip
 def test_numbers_of_attempts_are_read_as_ranges(text, ranges):
     assert attempts(text) == tuple(ranges)
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("", "expected numbers of attempts such as 3, 1,3, 1..5 or 3.., got ``"), ("x", "got `x`"),
-        ("..3", "got `..3`"), ("1...3", "got `1...3`"), ("²", "got `²`"), ("1" * 5000, "expected numbers"),
-        ("0..2", "numbered from 1"), ("5..3", "did you mean `3..5`?"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "problem"), [
+    ("", "expected numbers of attempts such as 3, 1,3, 1..5 or 3.., got ``"), ("x", "got `x`"),
+    ("..3", "got `..3`"), ("1...3", "got `1...3`"), ("²", "got `²`"), ("1" * 5000, "expected numbers"),
+    ("0..2", "numbered from 1"), ("5..3", "did you mean `3..5`?"),
+])  # fmt: skip
 def test_wrong_numbers_of_attempts_are_refused_with_the_right_form(text, problem):
     with pytest.raises(ValueError, match=re.escape(problem)):
         attempts(text)

@@ -237,13 +237,10 @@ def test_a_misspelt_name_of_another_tool_gets_our_name(scenario):
     assert "did you mean `max_retries`?" in scenario.launcher("validate", file, code=6).out
 
 
-@pytest.mark.parametrize(
-    ("option", "hint"),
-    [
-        ("-o", "did you mean `--offline` or `--out`?"),
-        ("-p", "did you mean `--prune`?"),
-        ("-q", "see `launcher plan --help`"),
-    ],
-)
+@pytest.mark.parametrize(("option", "hint"), [
+    ("-o", "did you mean `--offline` or `--out`?"),
+    ("-p", "did you mean `--prune`?"),
+    ("-q", "see `launcher plan --help`"),
+])  # fmt: skip
 def test_the_hint_for_a_short_option_names_the_long_option_that_begins_with_it(scenario, option, hint):
     assert hint in scenario.launcher("plan", option, code=64).err

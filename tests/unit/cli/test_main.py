@@ -41,34 +41,31 @@ def test_without_a_command_the_overview_is_a_message_and_an_error(scenario):
     assert "Usage:" in done.err
 
 
-@pytest.mark.parametrize(
-    ("argv", "printed"),
-    [
-        (["aply"], "did you mean `apply`?"),
-        (["stop", "train"], "did you mean `launcher cancel APP`?"),
-        (["rerun", "train"], "did you mean `launcher apply FILE --rerun JOB`?"),
-        (["--verison"], "--verison is not an option"),
-        (["plan", "--jsn-into", "x"], "did you mean `--json-into`?"),
-        (["plan", "--format", "jsno"], "did you mean `json`?"),
-        (["logs"], "APP"),
-        (["logs", "a", "b"], "unexpected argument `b`"),
-        (["logs", "a", "--regex", "("], "not a regular expression"),
-        (["wait", "x", "--timeout", "soon"], "expected a duration"),
-        (["apply", "x.json", "y.yaml"], "one saved plan"),
-        (["apply", "x.json", "--prune"], "--prune"),
-        (["apply", "x.yaml", "--logs"], "--wait"),
-        (["run", "utils.ech"], "did you mean `utils.echo`?"),
-        (["run", "utils.echo", "--bad"], "there is no argument `--bad`"),
-        (["run", "-s", "nope", "utils.echo"], "there are: local_cwd"),
-        (["run", "--cfg", "foo=1", "utils.echo"], "there is no option `foo`"),
-        (["run", "--cfg", "grace_s=abc", "utils.echo"], "want a number"),
-        (["list", "-s", "nope"], "there are: local_cwd"),
-        (["runopts", "local_dockr"], "did you mean `local_docker`?"),
-        (["components", "utils.ecco"], "did you mean `utils.echo`?"),
-        (["logs", "nope://default/x"], "there are: local_cwd"),
-        (["explain", "unkown-field"], "did you mean `unknown-field`?"),
-    ],
-)
+@pytest.mark.parametrize(("argv", "printed"), [
+    (["aply"], "did you mean `apply`?"),
+    (["stop", "train"], "did you mean `launcher cancel APP`?"),
+    (["rerun", "train"], "did you mean `launcher apply FILE --rerun JOB`?"),
+    (["--verison"], "--verison is not an option"),
+    (["plan", "--jsn-into", "x"], "did you mean `--json-into`?"),
+    (["plan", "--format", "jsno"], "did you mean `json`?"),
+    (["logs"], "APP"),
+    (["logs", "a", "b"], "unexpected argument `b`"),
+    (["logs", "a", "--regex", "("], "not a regular expression"),
+    (["wait", "x", "--timeout", "soon"], "expected a duration"),
+    (["apply", "x.json", "y.yaml"], "one saved plan"),
+    (["apply", "x.json", "--prune"], "--prune"),
+    (["apply", "x.yaml", "--logs"], "--wait"),
+    (["run", "utils.ech"], "did you mean `utils.echo`?"),
+    (["run", "utils.echo", "--bad"], "there is no argument `--bad`"),
+    (["run", "-s", "nope", "utils.echo"], "there are: local_cwd"),
+    (["run", "--cfg", "foo=1", "utils.echo"], "there is no option `foo`"),
+    (["run", "--cfg", "grace_s=abc", "utils.echo"], "want a number"),
+    (["list", "-s", "nope"], "there are: local_cwd"),
+    (["runopts", "local_dockr"], "did you mean `local_docker`?"),
+    (["components", "utils.ecco"], "did you mean `utils.echo`?"),
+    (["logs", "nope://default/x"], "there are: local_cwd"),
+    (["explain", "unkown-field"], "did you mean `unknown-field`?"),
+])  # fmt: skip
 def test_a_wrong_command_line_exits_64_with_the_right_form(scenario, argv, printed):
     done = scenario.launcher(*argv, code=64)
     assert printed in done.err

@@ -51,14 +51,11 @@ def test_a_new_job_says_which_roles_serve_and_which_wait():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("word", "shown"),
-    [
-        ("--lr=0.1", "--lr=0.1"), ("${replica_id}", "$<replica_id>"), ("", '""'),
-        ("two words", '"two words"'), ("it's", '"it\'s"'), ('say "hi"', "'say \"hi\"'"), ("a\\b", "'a\\b'"),
-        ("printf '\\r'", "\"printf '\\\\r'\""), ("a\nb", '"a\\nb"'), ("\x1b[1m", '"\\u001b[1m"'),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("word", "shown"), [
+    ("--lr=0.1", "--lr=0.1"), ("${replica_id}", "$<replica_id>"), ("", '""'),
+    ("two words", '"two words"'), ("it's", '"it\'s"'), ('say "hi"', "'say \"hi\"'"), ("a\\b", "'a\\b'"),
+    ("printf '\\r'", "\"printf '\\\\r'\""), ("a\nb", '"a\\nb"'), ("\x1b[1m", '"\\u001b[1m"'),
+])  # fmt: skip
 def test_a_word_of_a_command_is_quoted_where_its_borders_would_be_unclear(word, shown):
     assert command({"entrypoint": "run", "args": [word]}) == f"run {shown}"
 
@@ -72,15 +69,10 @@ def test_a_new_role_shows_its_command():
     assert text[1] == "      + roles.eval: ×2  python eval.py"
 
 
-@pytest.mark.parametrize(
-    ("field", "shown"),
-    [
-        ({"retry_delay": 2}, "retry_delay = 2"),
-        ({"service": True}, "service = true"),
-        ({"min_replicas": 1}, "min_replicas = 1"),
-        ({"env": {"TOPIC": "entrypoint"}}, 'env.TOPIC = "entrypoint"'),
-    ],
-)
+@pytest.mark.parametrize(("field", "shown"), [
+    ({"retry_delay": 2}, "retry_delay = 2"), ({"service": True}, "service = true"),
+    ({"min_replicas": 1}, "min_replicas = 1"), ({"env": {"TOPIC": "entrypoint"}}, 'env.TOPIC = "entrypoint"'),
+])  # fmt: skip
 def test_an_added_field_of_any_type_is_shown(field, shown):
     before = launch("a")
     after = replace(before, app=replace(before.app, roles=[replace(before.app.roles[0], **field)]))

@@ -27,13 +27,10 @@ def test_an_old_age_is_shown_in_hours_or_days():
     assert ago(1.0, 86400 * 3 + 5) == "3d ago"
 
 
-@pytest.mark.parametrize(
-    ("state", "started_at", "ended_at", "text"),
-    [
-        ("succeeded", 20.0, 25.0, "5.0s"), ("running", 20.0, None, "10s"), ("reserved", None, None, ""),
-        ("succeeded", None, 12.0, "2.0s"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("state", "started_at", "ended_at", "text"), [
+    ("succeeded", 20.0, 25.0, "5.0s"), ("running", 20.0, None, "10s"), ("reserved", None, None, ""),
+    ("succeeded", None, 12.0, "2.0s"),
+])  # fmt: skip
 def test_the_duration_of_an_app_begins_with_its_start_and_not_with_its_wait(
     state, started_at, ended_at, text
 ):

@@ -187,17 +187,14 @@ def test_a_file_that_has_changed_is_read_again(train):
     assert get_component(f"{train}:train").fn().name == "changed"
 
 
-@pytest.mark.parametrize(
-    ("name", "output", "hint"),
-    [
-        ("utils.ecko", "there is no component `utils.ecko`", "did you mean `utils.echo`?"),
-        ("train.py", "there is no component `train.py`",
-            "name the function in it as well: train.py:FUNCTION"),
-        ("train.py:", "`train.py:` names no component", "path/to/file.py:FUNCTION"),
-        ("nowhere.py:f", "there is no file nowhere.py", None),
-        ("train.py:tain", "train.py has no function `tain`", "did you mean `train`?"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "output", "hint"), [
+    ("utils.ecko", "there is no component `utils.ecko`", "did you mean `utils.echo`?"),
+    ("train.py", "there is no component `train.py`",
+        "name the function in it as well: train.py:FUNCTION"),
+    ("train.py:", "`train.py:` names no component", "path/to/file.py:FUNCTION"),
+    ("nowhere.py:f", "there is no file nowhere.py", None),
+    ("train.py:tain", "train.py has no function `tain`", "did you mean `train`?"),
+])  # fmt: skip
 def test_an_unknown_name_is_refused_with_the_nearest(train, monkeypatch, name, output, hint):
     monkeypatch.chdir(train.parent)
     with pytest.raises(ComponentNotFoundException) as caught:

@@ -39,20 +39,17 @@ def test_argument_types_that_can_be_read_from_text_are_accepted(lint, argument):
     assert lint(f"def f({argument}) -> AppDef: ...") == []
 
 
-@pytest.mark.parametrize(
-    ("argument", "output"),
-    [
-        *((argument, "Missing type annotation") for argument in ("a", "*a", "*, a")),
-        ("a: Dict[List[int], str]", "Non-primitive key type 'List[int]'"),
-        ("a: dict[str, list[int]]", "Non-primitive value type 'list[int]'"),
-        ("a: List[List[int]]", "Non-primitive element type 'List[int]'"),
-        ("a: tuple[int, list[int]]", "Non-primitive element type 'list[int]'"),
-        ("a: Set[int]", "Unsupported container type 'Set'"),
-        ("a: Optional[Optional[int]]", "Unsupported container type 'Optional'"),
-        ("a: int | str", "Unsupported argument type 'int | str'"),
-        ("a: 3", "Unsupported argument type '3'"),
-    ],
-)
+@pytest.mark.parametrize(("argument", "output"), [
+    *((argument, "Missing type annotation") for argument in ("a", "*a", "*, a")),
+    ("a: Dict[List[int], str]", "Non-primitive key type 'List[int]'"),
+    ("a: dict[str, list[int]]", "Non-primitive value type 'list[int]'"),
+    ("a: List[List[int]]", "Non-primitive element type 'List[int]'"),
+    ("a: tuple[int, list[int]]", "Non-primitive element type 'list[int]'"),
+    ("a: Set[int]", "Unsupported container type 'Set'"),
+    ("a: Optional[Optional[int]]", "Unsupported container type 'Optional'"),
+    ("a: int | str", "Unsupported argument type 'int | str'"),
+    ("a: 3", "Unsupported argument type '3'"),
+])  # fmt: skip
 def test_argument_types_that_cannot_be_read_from_text_are_reported(lint, argument, output):
     assert texts(lint(f"def f({argument}) -> AppDef: ...")) == [f"{output} for argument 'a' in function 'f'"]
 
@@ -116,15 +113,12 @@ def test_a_visitor_looks_at_one_function_of_a_tree():
     assert texts(visitor.linter_errors) == ["Missing type annotation for argument 'a' in function 'f'"]
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "x = {minus}1\ndef f(a: int) -> AppDef: ...", "def f(a: '{minus}1') -> AppDef: ...",
-        "def f(a: x{plus}) -> AppDef: ...", "def f(a: str = x{plus}) -> AppDef: ...",
-        "def f(a: x{dots}) -> AppDef: ...", "def f(a: '{open}1{close}') -> AppDef: ...",
-        "def f(a: int) -> {open}1{close}: ...", "def f(a: {union}int) -> AppDef: ...",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("source", [
+    "x = {minus}1\ndef f(a: int) -> AppDef: ...", "def f(a: '{minus}1') -> AppDef: ...",
+    "def f(a: x{plus}) -> AppDef: ...", "def f(a: str = x{plus}) -> AppDef: ...",
+    "def f(a: x{dots}) -> AppDef: ...", "def f(a: '{open}1{close}') -> AppDef: ...",
+    "def f(a: int) -> {open}1{close}: ...", "def f(a: {union}int) -> AppDef: ...",
+])  # fmt: skip
 def test_deep_expressions_end_in_a_message_at_most(lint, source):
     parts = {"minus": "-", "plus": "+x", "dots": ".x", "open": "[", "close": "]", "union": "None | "}
     for size in (60, 90, 150, 300, 600, 900, 2_000, 30_000):

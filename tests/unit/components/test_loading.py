@@ -94,17 +94,14 @@ def test_a_file_that_cannot_be_loaded_is_reported_with_its_line(tmp_path, text, 
     assert hint in str(caught.value.hint)
 
 
-@pytest.mark.parametrize(
-    ("body", "output", "hint"),
-    [
-        ("class Stop(BaseException): pass\n    raise Stop('now')", r"failed: Stop: now, line 4 of .*c\.py",
-            None),
-        ("raise ValueError('no such data')", r"failed: no such data, line 3 of .*c\.py", None),
-        ("raise ValueError", r"failed: ValueError: , line 3 of .*c\.py", None),
-        ("return int('x')", r"failed: invalid literal .*'x', line 3 of .*c\.py", None),
-        ("from torchx import specs", "No module named 'torchx'", TO_WRITE),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("body", "output", "hint"), [
+    ("class Stop(BaseException): pass\n    raise Stop('now')", r"failed: Stop: now, line 4 of .*c\.py",
+        None),
+    ("raise ValueError('no such data')", r"failed: no such data, line 3 of .*c\.py", None),
+    ("raise ValueError", r"failed: ValueError: , line 3 of .*c\.py", None),
+    ("return int('x')", r"failed: invalid literal .*'x', line 3 of .*c\.py", None),
+    ("from torchx import specs", "No module named 'torchx'", TO_WRITE),
+])  # fmt: skip
 def test_a_component_that_fails_is_reported_with_its_line(tmp_path, body, output, hint):
     with pytest.raises(ComponentFailedException, match=output) as failed:
         app(component(tmp_path, f"def f() -> AppDef:\n    {body}\n"))
@@ -116,20 +113,17 @@ def test_ctrl_c_is_no_mistake_of_a_component(tmp_path: Path) -> None:
         app(component(tmp_path, "def f() -> AppDef: raise KeyboardInterrupt\n"))
 
 
-@pytest.mark.parametrize(
-    ("text", "output"),
-    [
-        ("async def f() -> AppDef: ...", "c.py:2: Function: f is async; a component is a plain function"),
-        (
-            "def f(a: str,\n      x: int = 'three') -> AppDef: ...",
-            "c.py:3: Wrong default for argument 'x' in function 'f': want int, got the text `three`",
-        ),
-        ("def f(*, x: 'list[int]' = [1, 'a']) -> AppDef: ...", "want int, got the text `a`"),
-        ("from typing import *\ndef f(x: Dict[str, int] = {'a': 1.5}) -> AppDef: ...", "want int, got 1.5"),
-        ("def f(x: str = 3) -> AppDef: ...", "want str, got 3"),
-        ("def f(x: bool | None = 1) -> AppDef: ...", "want bool, got 1"),
-    ],
-)
+@pytest.mark.parametrize(("text", "output"), [
+    ("async def f() -> AppDef: ...", "c.py:2: Function: f is async; a component is a plain function"),
+    (
+        "def f(a: str,\n      x: int = 'three') -> AppDef: ...",
+        "c.py:3: Wrong default for argument 'x' in function 'f': want int, got the text `three`",
+    ),
+    ("def f(*, x: 'list[int]' = [1, 'a']) -> AppDef: ...", "want int, got the text `a`"),
+    ("from typing import *\ndef f(x: Dict[str, int] = {'a': 1.5}) -> AppDef: ...", "want int, got 1.5"),
+    ("def f(x: str = 3) -> AppDef: ...", "want str, got 3"),
+    ("def f(x: bool | None = 1) -> AppDef: ...", "want bool, got 1"),
+])  # fmt: skip
 def test_a_mistake_that_the_source_shows_is_refused_with_its_line(tmp_path, text, output):
     with pytest.raises(ComponentValidationException) as caught:
         component(tmp_path, text + "\n")

@@ -202,19 +202,16 @@ def test_docker_behind_a_proxy_is_accepted(tmp_path: Path, version: str) -> None
     assert fake.asked.count("GET /version") == 1
 
 
-@pytest.mark.parametrize(
-    ("version", "name"),
-    [
-        ({"Components": [{"Name": "Engine"}, {"Name": "Podman Engine"}]}, ""),
-        (
-            {"Components": [{"Name": "Conmon"}, {"Name": "Podman Engine", "Version": "5.0"}]},
-            "Podman Engine 5.0",
-        ),
-        ({"Components": [{"Name": "nerdctl"}]}, "nerdctl"),
-        ({"Components": [7, {}]}, ""),
-        ([], ""),
-    ],
-)
+@pytest.mark.parametrize(("version", "name"), [
+    ({"Components": [{"Name": "Engine"}, {"Name": "Podman Engine"}]}, ""),
+    (
+        {"Components": [{"Name": "Conmon"}, {"Name": "Podman Engine", "Version": "5.0"}]},
+        "Podman Engine 5.0",
+    ),
+    ({"Components": [{"Name": "nerdctl"}]}, "nerdctl"),
+    ({"Components": [7, {}]}, ""),
+    ([], ""),
+])  # fmt: skip
 def test_an_engine_is_known_by_its_components(version: object, name: str) -> None:
     assert other_engine(version) == name
 
@@ -266,13 +263,10 @@ def test_a_command_in_a_container_that_is_being_removed_is_a_conflict(tmp_path: 
         engine.converse("c", ["true"])
 
 
-@pytest.mark.parametrize(
-    ("status", "why"),
-    [
-        (404, "No such container: x"),
-        (409, "can not get logs from container which is dead or marked for removal"),
-    ],
-)
+@pytest.mark.parametrize(("status", "why"), [
+    (404, "No such container: x"),
+    (409, "can not get logs from container which is dead or marked for removal"),
+])  # fmt: skip
 def test_the_log_of_a_container_that_is_removed_now_or_was_before_is_gone(tmp_path, status, why):
     answer = reply(status, json.dumps({"message": why}))
     with fake_engine(tmp_path, lambda *_: answer) as (_, engine), pytest.raises(LogsGone):

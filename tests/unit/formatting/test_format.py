@@ -63,15 +63,12 @@ def test_the_example_of_the_whole_language_is_stable_once_formatted() -> None:
     formatted(FULL_TOML, "job.launcher.toml")
 
 
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        ("? name\n: job\n", "`?`"),
-        ("--- # about\nname: job\n", "comment"),
-        ("&all\nname: job\n", "anchor"),
-        ("metadata: [\n  # nothing\n]\n", "comment"),
-    ],
-)
+@pytest.mark.parametrize(("text", "what"), [
+    ("? name\n: job\n", "`?`"),
+    ("--- # about\nname: job\n", "comment"),
+    ("&all\nname: job\n", "anchor"),
+    ("metadata: [\n  # nothing\n]\n", "comment"),
+])  # fmt: skip
 def test_a_file_without_a_canonical_form_is_refused_with_the_place(text: str, what: str) -> None:
     with pytest.raises(Unformattable, match=r"^job\.launcher\.yaml:1:\d+: ") as error:
         formatted(text)

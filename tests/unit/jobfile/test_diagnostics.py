@@ -146,19 +146,16 @@ def test_positions_count_characters_whatever_the_line_end() -> None:
     assert source.span(0, 5) == span(1, 1, 1, 4)  # the line end is no part of it
 
 
-@pytest.mark.parametrize(
-    ("line", "shown"),
-    [
-        ("  HF_TOKEN: abc  # mine", "  HF_TOKEN: ***  # mine"),
-        ("env: {API_KEY: abc, MAX_TOKENS: 3}", "env: {API_KEY: ***, MAX_TOKENS: 3}"),
-        ("'db-password': 'a b'", "'db-password': *****"),
-        ('apiKey = "a\\"b"', "apiKey = ******"),
-        ("args: [--token=abc, --lr=1]", "args: [--token=***, --lr=1]"),
-        ('K: {secret: "env:HF_TOKEN"}', 'K: {secret: "env:HF_TOKEN"}'),
-        ("HF_TOKEN: $<var.token>", "HF_TOKEN: $<var.token>"),
-        ("password:", "password:"),
-    ],
-)
+@pytest.mark.parametrize(("line", "shown"), [
+    ("  HF_TOKEN: abc  # mine", "  HF_TOKEN: ***  # mine"),
+    ("env: {API_KEY: abc, MAX_TOKENS: 3}", "env: {API_KEY: ***, MAX_TOKENS: 3}"),
+    ("'db-password': 'a b'", "'db-password': *****"),
+    ('apiKey = "a\\"b"', "apiKey = ******"),
+    ("args: [--token=abc, --lr=1]", "args: [--token=***, --lr=1]"),
+    ('K: {secret: "env:HF_TOKEN"}', 'K: {secret: "env:HF_TOKEN"}'),
+    ("HF_TOKEN: $<var.token>", "HF_TOKEN: $<var.token>"),
+    ("password:", "password:"),
+])  # fmt: skip
 def test_an_excerpt_masks_literals_that_look_like_secrets(line: str, shown: str) -> None:
     assert without_secrets(line) == shown
 

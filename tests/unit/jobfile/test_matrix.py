@@ -85,18 +85,15 @@ def test_items_without_axes_count_towards_the_limit(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("most_256")
-@pytest.mark.parametrize(
-    ("axes", "wording"),
-    [
-        ("{a: {range: [0, 258]}, exclude: [{a: 7}]}", "makes 257 jobs"),
-        ("{a: {range: [0, 257]}, exclude: [{a: 7}], include: [{a: 999}]}", "makes 257 jobs"),
-        (
-            "{a: {range: [0, 256]}, b: {range: [0, 257]}, exclude: [{a: 7}]}",
-            "has 65,792 combinations before `exclude`",
-        ),
-        ("{a: {range: [0, 65537]}, exclude: [{a: 7}]}", "makes 65,537 jobs"),
-    ],
-)
+@pytest.mark.parametrize(("axes", "wording"), [
+    ("{a: {range: [0, 258]}, exclude: [{a: 7}]}", "makes 257 jobs"),
+    ("{a: {range: [0, 257]}, exclude: [{a: 7}], include: [{a: 999}]}", "makes 257 jobs"),
+    (
+        "{a: {range: [0, 256]}, b: {range: [0, 257]}, exclude: [{a: 7}]}",
+        "has 65,792 combinations before `exclude`",
+    ),
+    ("{a: {range: [0, 65537]}, exclude: [{a: 7}]}", "makes 65,537 jobs"),
+])  # fmt: skip
 def test_a_matrix_that_is_too_large_after_exclude_is_refused(tmp_path, axes, wording):
     [line] = lines(compile_text(tmp_path, HEAD + ROLE + f"matrix: {axes}\n"))
     assert wording in line
@@ -149,15 +146,12 @@ def test_the_advice_for_a_value_that_a_job_lacks_works(tmp_path: Path) -> None:
     assert [each.app.roles[0].args[0] for each in made.values()] == ["1/x/2", "1/y/1", "2/x/2", "2/y/1"]
 
 
-@pytest.mark.parametrize(
-    ("name", "matrix"),
-    [
-        ("job", "{a: [$<var.x>, $<var.y>]}"),
-        ("job", "{a: [2, 3], exclude: [{a: $<var.x>}]}"),
-        ("job", "{a: [2, 3], include: [{a: $<var.x>, n: 1}, {a: $<var.y>}]}"),
-        ("job-$<matrix.n>", "{group: job, include: [{n: $<var.x>}, {n: $<var.y>}]}"),
-    ],
-)
+@pytest.mark.parametrize(("name", "matrix"), [
+    ("job", "{a: [$<var.x>, $<var.y>]}"),
+    ("job", "{a: [2, 3], exclude: [{a: $<var.x>}]}"),
+    ("job", "{a: [2, 3], include: [{a: $<var.x>, n: 1}, {a: $<var.y>}]}"),
+    ("job-$<matrix.n>", "{group: job, include: [{n: $<var.x>}, {n: $<var.y>}]}"),
+])  # fmt: skip
 def test_values_that_are_not_known_yet_cause_no_diagnostic(tmp_path: Path, name, matrix):
     head = f"version: 1\nname: {name}\nvars: {{x: {{type: int}}, y: {{type: int}}}}\n"
     text = f"{head}roles: {{main: {{entrypoint: x}}}}\nmatrix: {matrix}\n"

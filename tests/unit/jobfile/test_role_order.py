@@ -62,22 +62,19 @@ def test_the_order_of_roles_survives_documents_and_processes() -> None:
     assert made["roles"][1]["args"] == ["$<role.server.host>"]
 
 
-@pytest.mark.parametrize(
-    ("roles", "message"),
-    [
-        ([Role("a", "", entrypoint="x", depends_on={"b": "ready"})], "there is no role `b`; there are: a"),
-        ([Role("a", "", entrypoint="x", service=True)], "all roles are services"),
-        ([Role("a", "", entrypoint="x", service=1)], "service is True or False, got 1"),
-        ([Role("a", "", entrypoint="x", ready={"port": 1})], "want a Probe, got"),
-        ([Role("a", "", entrypoint="x", ready=Probe())], "a probe needs `port`"),
-        ([Role("a", "", entrypoint="x", ready=Probe(command="ls"))], "command is a tuple of texts"),
-        ([Role("a", "", entrypoint="x", ready=Probe(file=3))], "file is text, got 3"),
-        ([Role("a", "", entrypoint="x", ready=Probe(port=0))], "a port is an integer from 1 to 65535"),
-        ([Role("a", "", entrypoint="x", depends_on=["b"])], "depends_on is a mapping"),
-        ([Role("a", "", entrypoint="x", retry_delay=301)], "retry_delay is at most 300, got 301"),
-        ([Role("a", "", entrypoint="$<role.b.host>")], "`$<role.b.host>` names no role of this app"),
-    ],
-)
+@pytest.mark.parametrize(("roles", "message"), [
+    ([Role("a", "", entrypoint="x", depends_on={"b": "ready"})], "there is no role `b`; there are: a"),
+    ([Role("a", "", entrypoint="x", service=True)], "all roles are services"),
+    ([Role("a", "", entrypoint="x", service=1)], "service is True or False, got 1"),
+    ([Role("a", "", entrypoint="x", ready={"port": 1})], "want a Probe, got"),
+    ([Role("a", "", entrypoint="x", ready=Probe())], "a probe needs `port`"),
+    ([Role("a", "", entrypoint="x", ready=Probe(command="ls"))], "command is a tuple of texts"),
+    ([Role("a", "", entrypoint="x", ready=Probe(file=3))], "file is text, got 3"),
+    ([Role("a", "", entrypoint="x", ready=Probe(port=0))], "a port is an integer from 1 to 65535"),
+    ([Role("a", "", entrypoint="x", depends_on=["b"])], "depends_on is a mapping"),
+    ([Role("a", "", entrypoint="x", retry_delay=301)], "retry_delay is at most 300, got 301"),
+    ([Role("a", "", entrypoint="$<role.b.host>")], "`$<role.b.host>` names no role of this app"),
+])  # fmt: skip
 def test_an_app_from_python_is_checked_as_a_job_file_is(roles: list[Role], message: str) -> None:
     assert any(found.message.startswith(message) for found in check_app(AppDef("app", roles))), check_app(
         AppDef("app", roles)

@@ -152,22 +152,19 @@ A = 1
 """
 
 
-@pytest.mark.parametrize(
-    ("path", "place"),
-    [
-        (("name",), "job.launcher.toml:2"),
-        (("roles", "main", "env", "A"), "job.launcher.toml:6"),
-        (("roles", "main", "max_retries"), "base.launcher.yaml:7"),
-        (("roles", "main", "entrypoint"), "root.launcher.toml:4"),
-        (("roles", "main", "num_replicas"), "root.launcher.toml:5"),
-        (("roles", "main", "image"), "launcher.toml:4"),
-        (("timeout",), "launcher.toml:2"),
-        (("enabled",), "base.launcher.yaml:10"),
-        (("metadata", "of"), "launcher.toml:7"),
-        (("needs", "first"), "root.launcher.toml:7"),
-        (("needs", "second"), "base.launcher.yaml:11"),
-    ],
-)
+@pytest.mark.parametrize(("path", "place"), [
+    (("name",), "job.launcher.toml:2"),
+    (("roles", "main", "env", "A"), "job.launcher.toml:6"),
+    (("roles", "main", "max_retries"), "base.launcher.yaml:7"),
+    (("roles", "main", "entrypoint"), "root.launcher.toml:4"),
+    (("roles", "main", "num_replicas"), "root.launcher.toml:5"),
+    (("roles", "main", "image"), "launcher.toml:4"),
+    (("timeout",), "launcher.toml:2"),
+    (("enabled",), "base.launcher.yaml:10"),
+    (("metadata", "of"), "launcher.toml:7"),
+    (("needs", "first"), "root.launcher.toml:7"),
+    (("needs", "second"), "base.launcher.yaml:11"),
+])  # fmt: skip
 def test_each_value_has_its_file_and_line(repository: Path, path: tuple[str, ...], place: str) -> None:
     write(repository, TRACED)
     result = compiled(repository, target="dev")

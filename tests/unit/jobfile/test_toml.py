@@ -74,21 +74,18 @@ def problems(text: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("a = " + "[" * 80 + "]" * 80, "1:68 too-large: values are nested deeper than 64 levels"),
-        (
-            "a = " + "{b = " * 300 + "1" + "}" * 300,
-            "1:320 too-large: values are nested deeper than 64 levels",
-        ),
-        ("a = " + "[" * 900 + "]" * 900, "1:68 too-large: values are nested deeper than 64 levels"),
-        (f"[a]\nb = 1\n[{'.'.join('a' * 66)}]\n", "3:128 too-large: values are nested deeper than 64 levels"),
-        (f"a = 1\nb = [{'1, ' * 20_000}]\n", "2:59997 too-large: the file holds more than 20,000 values"),
-        ("a = " + "9" * 5000, "1:5 out-of-range: this number has too many digits"),
-        ("", "1:1 missing-field: the file is empty"),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    ("a = " + "[" * 80 + "]" * 80, "1:68 too-large: values are nested deeper than 64 levels"),
+    (
+        "a = " + "{b = " * 300 + "1" + "}" * 300,
+        "1:320 too-large: values are nested deeper than 64 levels",
+    ),
+    ("a = " + "[" * 900 + "]" * 900, "1:68 too-large: values are nested deeper than 64 levels"),
+    (f"[a]\nb = 1\n[{'.'.join('a' * 66)}]\n", "3:128 too-large: values are nested deeper than 64 levels"),
+    (f"a = 1\nb = [{'1, ' * 20_000}]\n", "2:59997 too-large: the file holds more than 20,000 values"),
+    ("a = " + "9" * 5000, "1:5 out-of-range: this number has too many digits"),
+    ("", "1:1 missing-field: the file is empty"),
+])  # fmt: skip
 def test_a_text_beyond_the_limits_is_reported_at_its_place(text: str, expected: str) -> None:
     assert problems(text) == [expected]
 
@@ -107,13 +104,10 @@ def test_equal_keys_are_all_found_and_the_rest_is_checked() -> None:
     assert document.value == {"a": 1, "b": {"c": 1, "d": 3}}
 
 
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("[b]\nc=1\n[b]\nd=1\n", "3:2"), ("a = {y = 1, y = 2}\n", "1:13"), ("a = 1\n[[a]]\nb = 1\n", "2:3"),
-        ("a.b = 1\na = {c = 2}\n", "2:1"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "place"), [
+    ("[b]\nc=1\n[b]\nd=1\n", "3:2"), ("a = {y = 1, y = 2}\n", "1:13"), ("a = 1\n[[a]]\nb = 1\n", "2:3"),
+    ("a.b = 1\na = {c = 2}\n", "2:1"),
+])  # fmt: skip
 def test_a_table_or_key_that_stands_twice_is_reported(text: str, place: str) -> None:
     (found,) = problems(text)
     assert found.startswith(f"{place} duplicate-key")

@@ -28,16 +28,13 @@ def problems(text: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("no", "no"), ("on", "on"), ("yes", "yes"), ("22:30", "22:30"), ("2026-01-02", "2026-01-02"),
-        ("1_000", "1_000"), ("0b11", "0b11"), ("=", "="), ("017", 17), ("+5", 5), ("-3", -3), ("0o17", 15),
-        ("0x1F", 31), ("-0x1F", "-0x1F"), ("3.10", 3.1), ("1e3", 1000.0), (".5", 0.5), ("1.", 1.0),
-        ("-.inf", -math.inf), ("~", None), ("", None), ("Null", None), ("True", True), ("FALSE", False),
-        ("tRUE", "tRUE"), (".", "."), ("-", "-"), ("1.2.3", "1.2.3"), ("9" * 500, "9" * 500),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "expected"), [
+    ("no", "no"), ("on", "on"), ("yes", "yes"), ("22:30", "22:30"), ("2026-01-02", "2026-01-02"),
+    ("1_000", "1_000"), ("0b11", "0b11"), ("=", "="), ("017", 17), ("+5", 5), ("-3", -3), ("0o17", 15),
+    ("0x1F", 31), ("-0x1F", "-0x1F"), ("3.10", 3.1), ("1e3", 1000.0), (".5", 0.5), ("1.", 1.0),
+    ("-.inf", -math.inf), ("~", None), ("", None), ("Null", None), ("True", True), ("FALSE", False),
+    ("tRUE", "tRUE"), (".", "."), ("-", "-"), ("1.2.3", "1.2.3"), ("9" * 500, "9" * 500),
+])  # fmt: skip
 def test_plain_scalars_follow_the_core_schema(text: str, expected: object) -> None:
     found = resolve_plain(text)
     assert found == expected
@@ -73,16 +70,13 @@ def test_raw_text_of_a_number_is_without_its_anchor() -> None:
     assert parse("a: &x 3.10\nb: *x\n").raw(("b",)) == "3.10"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("a: !thing {b: 1}\n", ["1:4 yaml-syntax"]),
-        ("a: &x [*x]\n", ["1:8 yaml-syntax"]),
-        ("a: \x07\n", ["1:4 yaml-syntax"]),
-        ('a: "\\ud800"\n', ["1:4 yaml-syntax"]),
-        ("a: &a {k: 1}\nb: {<<: [" + "*a, " * 9 + "]}\n", ["2:5 too-large"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    ("a: !thing {b: 1}\n", ["1:4 yaml-syntax"]),
+    ("a: &x [*x]\n", ["1:8 yaml-syntax"]),
+    ("a: \x07\n", ["1:4 yaml-syntax"]),
+    ('a: "\\ud800"\n', ["1:4 yaml-syntax"]),
+    ("a: &a {k: 1}\nb: {<<: [" + "*a, " * 9 + "]}\n", ["2:5 too-large"]),
+])  # fmt: skip
 def test_features_of_yaml_that_job_files_do_not_have_are_reported_at_their_place(text, expected):
     assert [line.split(": ")[0] for line in problems(text)] == expected
 

@@ -88,20 +88,17 @@ def test_a_changed_file_is_held_and_named_with_both_digests() -> None:
     assert (held.reasons[0].code, held.number, held.stops) == ("unapproved", 0, ())
 
 
-@pytest.mark.parametrize(
-    ("fields", "why"),
-    [
-        ({"workspace": WorkspaceRef(".", "ws1:2")}, "the files of its workspace changed since"),
-        ({"trigger_digest": "tr1:2"}, "files that its `rerun_on` names changed since"),
-        ({"inputs_digest": "in1:2", "inputs": ("a",)}, "files that its `inputs` names changed since"),
-        ({"needs": (Need("eval"),)}, "its `needs` changed since"),
-        ({"needs": (Need("eval", False),)}, "its `needs` changed since"),
-        ({"file": "moved.launcher.yaml"}, "the job file has another path since"),
-        ({"origin": "github.com/acme/other"}, "the job file lives in another repository since"),
-        ({"target": "prod"}, "it is approved for target default alone"),
-        ({"project": "other"}, "it is approved for project default alone"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "why"), [
+    ({"workspace": WorkspaceRef(".", "ws1:2")}, "the files of its workspace changed since"),
+    ({"trigger_digest": "tr1:2"}, "files that its `rerun_on` names changed since"),
+    ({"inputs_digest": "in1:2", "inputs": ("a",)}, "files that its `inputs` names changed since"),
+    ({"needs": (Need("eval"),)}, "its `needs` changed since"),
+    ({"needs": (Need("eval", False),)}, "its `needs` changed since"),
+    ({"file": "moved.launcher.yaml"}, "the job file has another path since"),
+    ({"origin": "github.com/acme/other"}, "the job file lives in another repository since"),
+    ({"target": "prod"}, "it is approved for target default alone"),
+    ({"project": "other"}, "it is approved for project default alone"),
+])  # fmt: skip
 def test_a_start_that_differs_in_any_part_is_refused_with_the_part_named(fields, why):
     shown = job("train", workspace=WorkspaceRef(".", "ws1:1"))
     now = job("train", **{"workspace": WorkspaceRef(".", "ws1:1"), **fields})

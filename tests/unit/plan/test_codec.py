@@ -200,19 +200,16 @@ def test_every_fault_is_reported_at_once_with_its_path() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "refusal"),
-    [
-        (("jobs", 0, "launch", "document", "roles", 0, "args", 0), "-x",
-            "launch.digest: does not match the document"),
-        (("jobs", 0, "launch", "document", "roles", 0, "num_replicas"), 1, "document: is not in normal form"),
-        (("jobs", 0, "stops"), [], "plan_digest: does not match the jobs"),
-        (("jobs", 0, "action"), "keep", "plan_digest: does not match the jobs"),
-        (("plan_digest",), "lp2:sha256:" + "0" * 64, "plan_digest: does not match the jobs"),
-        (("created_at",), "2026-13-01T00:00:00Z", "created_at: no such time"),
-        (("jobs", 0, "reasons"), [], "reasons: want at least one"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("path", "value", "refusal"), [
+    (("jobs", 0, "launch", "document", "roles", 0, "args", 0), "-x",
+        "launch.digest: does not match the document"),
+    (("jobs", 0, "launch", "document", "roles", 0, "num_replicas"), 1, "document: is not in normal form"),
+    (("jobs", 0, "stops"), [], "plan_digest: does not match the jobs"),
+    (("jobs", 0, "action"), "keep", "plan_digest: does not match the jobs"),
+    (("plan_digest",), "lp2:sha256:" + "0" * 64, "plan_digest: does not match the jobs"),
+    (("created_at",), "2026-13-01T00:00:00Z", "created_at: no such time"),
+    (("jobs", 0, "reasons"), [], "reasons: want at least one"),
+])  # fmt: skip
 def test_a_plan_edited_by_hand_is_refused(path: tuple[Any, ...], value: Any, refusal: str) -> None:
     with pytest.raises(PlanFileError, match=refusal):
         decode(edited(path, value))

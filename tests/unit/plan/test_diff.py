@@ -121,21 +121,18 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
     assert line == r'+ roles.trainer.env.A = "\u001b[2J\u009b31m\u202e\ud800\n"'
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "change"),
-    [
-        ({"env": {"HF_TOKEN": "abc1"}}, {"env": {"HF_TOKEN": "abc2"}},
-            "~ roles.trainer.env.HF_TOKEN: (value not shown)"),
-        ({}, {"env": {"apiKey": "abc1"}}, "+ roles.trainer.env.apiKey = (value not shown)"),
-        ({"env": {"DB_PASSWORD": "abc1"}}, {}, "- roles.trainer.env.DB_PASSWORD = (value not shown)"),
-        ({"args": ["x"]}, {"args": ["x", "--token=abc1"]},
-            '+ roles.trainer.args[1] = "--token=(value not shown)"'),
-        ({"args": ["--token", "abc1"]}, {"args": ["--token", "abc2"]},
-            "~ roles.trainer.args[1]: (value not shown)"),
-        ({}, {"args": ["--token", "abc1"]}, '+ roles.trainer.args = ["--token", "(value not shown)"]'),
-        ({}, {"metadata": {"auth": {"a": "abc1"}}}, "+ roles.trainer.metadata.auth = (value not shown)"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("old", "new", "change"), [
+    ({"env": {"HF_TOKEN": "abc1"}}, {"env": {"HF_TOKEN": "abc2"}},
+        "~ roles.trainer.env.HF_TOKEN: (value not shown)"),
+    ({}, {"env": {"apiKey": "abc1"}}, "+ roles.trainer.env.apiKey = (value not shown)"),
+    ({"env": {"DB_PASSWORD": "abc1"}}, {}, "- roles.trainer.env.DB_PASSWORD = (value not shown)"),
+    ({"args": ["x"]}, {"args": ["x", "--token=abc1"]},
+        '+ roles.trainer.args[1] = "--token=(value not shown)"'),
+    ({"args": ["--token", "abc1"]}, {"args": ["--token", "abc2"]},
+        "~ roles.trainer.args[1]: (value not shown)"),
+    ({}, {"args": ["--token", "abc1"]}, '+ roles.trainer.args = ["--token", "(value not shown)"]'),
+    ({}, {"metadata": {"auth": {"a": "abc1"}}}, "+ roles.trainer.metadata.auth = (value not shown)"),
+])  # fmt: skip
 def test_literals_under_sensitive_names_are_not_shown(old: Any, new: Any, change: str) -> None:
     assert changes(old, new) == [change]
 
@@ -152,19 +149,16 @@ def test_sensitive_literals_of_a_new_role_are_not_shown() -> None:
 REFERENCE = {"secret": "env:API_KEY"}
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "line"),
-    [
-        ({}, {"env": {"API_KEY": REFERENCE}}, "+ roles.trainer.env.API_KEY = secret env:API_KEY"),
-        ({"env": {"API_KEY": REFERENCE}}, {}, "- roles.trainer.env.API_KEY = secret env:API_KEY"),
-        ({"env": {"API_KEY": "hunter2"}}, {"env": {"API_KEY": REFERENCE}},
-            "~ roles.trainer.env.API_KEY: (value not shown) → secret env:API_KEY"),
-        ({"env": {"K": "env:API_KEY"}}, {"env": {"K": REFERENCE}},
-            '~ roles.trainer.env.K: "env:API_KEY" → secret env:API_KEY'),
-        ({"env": {"K": REFERENCE}}, {"env": {"K": {"secret": "file:~/k"}}},
-            "~ roles.trainer.env.K: secret env:API_KEY → secret file:~/k"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("old", "new", "line"), [
+    ({}, {"env": {"API_KEY": REFERENCE}}, "+ roles.trainer.env.API_KEY = secret env:API_KEY"),
+    ({"env": {"API_KEY": REFERENCE}}, {}, "- roles.trainer.env.API_KEY = secret env:API_KEY"),
+    ({"env": {"API_KEY": "hunter2"}}, {"env": {"API_KEY": REFERENCE}},
+        "~ roles.trainer.env.API_KEY: (value not shown) → secret env:API_KEY"),
+    ({"env": {"K": "env:API_KEY"}}, {"env": {"K": REFERENCE}},
+        '~ roles.trainer.env.K: "env:API_KEY" → secret env:API_KEY'),
+    ({"env": {"K": REFERENCE}}, {"env": {"K": {"secret": "file:~/k"}}},
+        "~ roles.trainer.env.K: secret env:API_KEY → secret file:~/k"),
+])  # fmt: skip
 def test_a_secret_is_shown_as_the_reference_that_it_is(old: Any, new: Any, line: str) -> None:
     assert changes(old, new) == [line]
 

@@ -454,13 +454,10 @@ GRID = [replace(job(f"grid-{n}"), matrix="grid") for n in (1, 2)]
 AFTER_GRID = job("after", needs=need("grid-1", "grid-2"))
 
 
-@pytest.mark.parametrize(
-    ("word", "again"),
-    [
-        ("grid", {"grid-1", "grid-2"}), ("default/grid", {"grid-1", "grid-2"}), ("grid-2", {"grid-2"}),
-        ("grid+", {"grid-1", "grid-2", "after"}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("word", "again"), [
+    ("grid", {"grid-1", "grid-2"}), ("default/grid", {"grid-1", "grid-2"}), ("grid-2", {"grid-2"}),
+    ("grid+", {"grid-1", "grid-2", "after"}),
+])  # fmt: skip
 def test_a_matrix_is_run_again_by_its_name(word: str, again: set[str]) -> None:
     history = [*map(done, GRID), done(AFTER_GRID, 1, *map(on, GRID))]
     made = plan([*GRID, AFTER_GRID], *history, rerun=[word])

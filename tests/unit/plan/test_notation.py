@@ -12,33 +12,30 @@ from launcher.specs.secret import HIDDEN
 GIB = 2**30
 
 
-@pytest.mark.parametrize(
-    ("path", "old", "new", "line"),
-    [
-        ("timeout_s", 180, 40, "~ timeout: 3m → 40s"),
-        ("timeout_s", 5400, 90061, "~ timeout: 1h30m → 1d1h1m1s"),
-        ("roles.main.resource.cpu_millis", 1000, 1500, "~ roles.main.resource.cpu: 1 → 1.5"),
-        (
-            "roles.main.resource.memory_bytes", 4 * GIB, GIB // 2,
-            "~ roles.main.resource.memory: 4GiB → 512MiB",
-        ),
-        ("roles.main.resource.capabilities.gpu_type", "a", "b", '~ roles.main.resource.gpu_type: "a" → "b"'),
-        ("roles.main.resource.capabilities.zone", 1, 2, "~ roles.main.resource.capabilities.zone: 1 → 2"),
-        ('roles["a.b"].resource.cpu_millis', 1000, 250, '~ roles["a.b"].resource.cpu: 1 → 0.25'),
-        ("roles.main.retry_policy", "ROLE", "REPLICA", '~ roles.main.retry_policy: "role" → "replica"'),
-        (
-            "roles.main.args[0]", "${rank0_env}", "$<app_id>",
-            '~ roles.main.args[0]: "$<rank0_env>" → "$<app_id>"',
-        ),
-        ("roles.main.args[0]", "${app_id}", "$<app_id>", '~ roles.main.args[0]: "${app_id}" → "$<app_id>"'),
-        ("roles.main.args[0]", "$${app_id}", "${HOME}", '~ roles.main.args[0]: "$${app_id}" → "${HOME}"'),
-        ("roles.main.args[0]", "größe", "日本\x1b", '~ roles.main.args[0]: "größe" → "日本\\u001b"'),
-        # A field that only looks like one of these belongs to the user.
-        ("roles.main.env.timeout_s", "1", "2", '~ roles.main.env.timeout_s: "1" → "2"'),
-        ("roles.main.metadata.resource.cpu_millis", 1, 2, "~ roles.main.metadata.resource.cpu_millis: 1 → 2"),
-        ("cfg.timeout_s", 180, 40, "~ cfg.timeout_s: 180 → 40"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("path", "old", "new", "line"), [
+    ("timeout_s", 180, 40, "~ timeout: 3m → 40s"),
+    ("timeout_s", 5400, 90061, "~ timeout: 1h30m → 1d1h1m1s"),
+    ("roles.main.resource.cpu_millis", 1000, 1500, "~ roles.main.resource.cpu: 1 → 1.5"),
+    (
+        "roles.main.resource.memory_bytes", 4 * GIB, GIB // 2,
+        "~ roles.main.resource.memory: 4GiB → 512MiB",
+    ),
+    ("roles.main.resource.capabilities.gpu_type", "a", "b", '~ roles.main.resource.gpu_type: "a" → "b"'),
+    ("roles.main.resource.capabilities.zone", 1, 2, "~ roles.main.resource.capabilities.zone: 1 → 2"),
+    ('roles["a.b"].resource.cpu_millis', 1000, 250, '~ roles["a.b"].resource.cpu: 1 → 0.25'),
+    ("roles.main.retry_policy", "ROLE", "REPLICA", '~ roles.main.retry_policy: "role" → "replica"'),
+    (
+        "roles.main.args[0]", "${rank0_env}", "$<app_id>",
+        '~ roles.main.args[0]: "$<rank0_env>" → "$<app_id>"',
+    ),
+    ("roles.main.args[0]", "${app_id}", "$<app_id>", '~ roles.main.args[0]: "${app_id}" → "$<app_id>"'),
+    ("roles.main.args[0]", "$${app_id}", "${HOME}", '~ roles.main.args[0]: "$${app_id}" → "${HOME}"'),
+    ("roles.main.args[0]", "größe", "日本\x1b", '~ roles.main.args[0]: "größe" → "日本\\u001b"'),
+    # A field that only looks like one of these belongs to the user.
+    ("roles.main.env.timeout_s", "1", "2", '~ roles.main.env.timeout_s: "1" → "2"'),
+    ("roles.main.metadata.resource.cpu_millis", 1, 2, "~ roles.main.metadata.resource.cpu_millis: 1 → 2"),
+    ("cfg.timeout_s", 180, 40, "~ cfg.timeout_s: 180 → 40"),
+])  # fmt: skip
 def test_a_change_is_shown_in_the_words_of_job_files(path: str, old: Any, new: Any, line: str) -> None:
     assert str(Change("~", path, old, new)) == line
     assert str(Reason("spec_changed", path, old, new)) == line.removeprefix("~ ").replace(": ", " ", 1)
@@ -62,13 +59,10 @@ def test_the_digest_of_a_workspace_is_short() -> None:
     assert str(Change("~", f"{path}.target", "a", "b")) == '~ workspace["../lib"]: "a" → "b"'
 
 
-@pytest.mark.parametrize(
-    ("path", "is_digest"),
-    [
-        ("workspace.digest", True), ('workspace.projects["../lib"].digest', True), ("workspace.path", False),
-        ("workspace.projects.lib.target", False), ("roles.main.env.digest", False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("path", "is_digest"), [
+    ("workspace.digest", True), ('workspace.projects["../lib"].digest', True), ("workspace.path", False),
+    ("workspace.projects.lib.target", False), ("roles.main.env.digest", False),
+])  # fmt: skip
 def test_the_path_of_a_workspace_digest_is_recognised(path: str, is_digest: bool) -> None:
     assert is_workspace_digest(path) is is_digest
 

@@ -46,13 +46,10 @@ def test_an_orphan_that_is_being_submitted_is_waited_for() -> None:
     assert made.steps[0].waits_for == OWNER
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"path": "other/gone.launcher.yaml"}, {"path": "jobs2/gone.launcher.yaml"}, {"path": "jobs"},
-        {"origin": "github.com/acme/audio"},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("fields", [
+    {"path": "other/gone.launcher.yaml"}, {"path": "jobs2/gone.launcher.yaml"}, {"path": "jobs"},
+    {"origin": "github.com/acme/audio"},
+])  # fmt: skip
 def test_an_attempt_outside_of_the_planned_scope_is_no_orphan(fields: dict[str, str]) -> None:
     assert look(attempt(job("gone"), "running", **fields)).orphans == ()
 

@@ -347,13 +347,10 @@ def test_wrong_arguments_of_log_lines_are_refused_at_the_call(runner: Runner):
         runner.log_lines(handle, "main", streams=1)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "want"),
-    [
-        ("role_name", None, "text"), ("k", "0", "an integer"), ("k", 1.0, "an integer"),
-        ("regex", b"x", "text"), ("since", 60, "a datetime"), ("until", "now", "a datetime"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "value", "want"), [
+    ("role_name", None, "text"), ("k", "0", "an integer"), ("k", 1.0, "an integer"),
+    ("regex", b"x", "text"), ("since", 60, "a datetime"), ("until", "now", "a datetime"),
+])  # fmt: skip
 def test_log_lines_refuses_arguments_of_another_type_at_the_call(runner, name: str, value: object, want: str):
     handle = runner.run(app(), "memory")
     with pytest.raises(LauncherError) as refused:

@@ -151,13 +151,10 @@ def test_a_stream_equals_its_name() -> None:
     assert str(Stream.STDOUT) == "stdout"
 
 
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ("", []), ("\n", ["\n"]), ("foo\nbar", ["foo\n", "bar"]), ("foo\nbar\n", ["foo\n", "bar\n"]),
-        ("a\r\n\u2028b\x0cc", ["a\r\n", "\u2028b\x0cc"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "lines"), [
+    ("", []), ("\n", ["\n"]), ("foo\nbar", ["foo\n", "bar"]), ("foo\nbar\n", ["foo\n", "bar\n"]),
+    ("a\r\n\u2028b\x0cc", ["a\r\n", "\u2028b\x0cc"]),
+])  # fmt: skip
 def test_split_lines_splits_at_newlines_alone(text: str, lines: list[str]) -> None:
     assert api.split_lines(text) == lines
 

@@ -77,14 +77,11 @@ def test_the_dry_run_notes_a_gpu_of_another_kind(scheduler, monkeypatch):
 
 
 @pytest.mark.parametrize("supports", [None, (), {"service"}])
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {},
-        {"retry_delay": 0, "service": False, "ready": None, "depends_on": {}},
-        {"retry_delay": 0.0, "service": None, "depends_on": None},
-    ],
-)
+@pytest.mark.parametrize("fields", [
+    {},
+    {"retry_delay": 0, "service": False, "ready": None, "depends_on": {}},
+    {"retry_delay": 0.0, "service": None, "depends_on": None},
+])  # fmt: skip
 def test_a_scheduler_that_declares_nothing_takes_default_values(supports: Any, fields: Any) -> None:
     app = AppDef("a", [Role("main", "", entrypoint="true", **fields)])
     check_supported(app, supports, "mine")

@@ -44,12 +44,9 @@ def test_make_unique_appends_an_id() -> None:
     assert ids.make_unique("app") != ids.make_unique("app")
 
 
-@pytest.mark.parametrize(
-    ("name", "label"),
-    [
-        ("train", "train"), ("Train Model/2", "train-model-2"), ("_a__b_", "a-b"), ("größe", "gr-e"),
-        ("漢", "app"), ("", "app"), ("a" * 62 + "-b", "a" * 62),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "label"), [
+    ("train", "train"), ("Train Model/2", "train-model-2"), ("_a__b_", "a-b"), ("größe", "gr-e"),
+    ("漢", "app"), ("", "app"), ("a" * 62 + "-b", "a" * 62),
+])  # fmt: skip
 def test_normalised_names_are_dns_labels(name: str, label: str) -> None:
     assert ids.normalise(name) == label

@@ -9,15 +9,12 @@ from launcher.schedulers.ended_process import last_line
 SECRET = "hunter2-0123456789"
 
 
-@pytest.mark.parametrize(
-    ("tail", "line"),
-    [
-        (b"", ""), (b"\n \n", ""), (b"one\ntwo\n\n", "two"), (b"without an end", "without an end"),
-        (b" 10%\r 20%\r 30%", "30%"), (b"\x1b[1;31mError: no\x1b[0m\n", "Error: no"),
-        (b"a\x1b]0;title\x07b\x1b[2J\n", r"a\x1b]0;title\x07b\x1b[2J"), (b"a\tb\n", "a   b"),
-        (b"\xff\n", r"\udcff"), ("größe\n".encode(), "größe"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("tail", "line"), [
+    (b"", ""), (b"\n \n", ""), (b"one\ntwo\n\n", "two"), (b"without an end", "without an end"),
+    (b" 10%\r 20%\r 30%", "30%"), (b"\x1b[1;31mError: no\x1b[0m\n", "Error: no"),
+    (b"a\x1b]0;title\x07b\x1b[2J\n", r"a\x1b]0;title\x07b\x1b[2J"), (b"a\tb\n", "a   b"),
+    (b"\xff\n", r"\udcff"), ("größe\n".encode(), "größe"),
+])  # fmt: skip
 def test_the_last_line_is_one_line_that_cannot_drive_a_terminal(tail: bytes, line: str) -> None:
     assert last_line(tail) == line
 

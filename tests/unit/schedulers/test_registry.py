@@ -79,14 +79,11 @@ def test_skipping_the_built_in_schedulers_leaves_none_without_plug_ins() -> None
     assert dict(get_scheduler_factories(group="launcher.none", skip_defaults=True)) == {}
 
 
-@pytest.mark.parametrize(
-    ("value", "why"),
-    [
-        ("no_such_module:create", "ModuleNotFoundError: No module named 'no_such_module'"),
-        ("extra_scheduler:gone", "AttributeError: module 'extra_scheduler' has no attribute 'gone'"),
-        ("extra_scheduler:fails", "OSError: no cluster"),
-    ],
-)
+@pytest.mark.parametrize(("value", "why"), [
+    ("no_such_module:create", "ModuleNotFoundError: No module named 'no_such_module'"),
+    ("extra_scheduler:gone", "AttributeError: module 'extra_scheduler' has no attribute 'gone'"),
+    ("extra_scheduler:fails", "OSError: no cluster"),
+])  # fmt: skip
 def test_a_broken_plug_in_is_one_error_that_names_it(tmp_path, monkeypatch, value, why):
     scheduler_plugins(tmp_path, monkeypatch, broken=value)
     output = f"the scheduler `broken` cannot be loaded from {value}: {why}"

@@ -274,18 +274,15 @@ def test_a_hold_of_slurm_for_a_reservation_that_is_gone_is_no_lost_release(
     assert login.do("release", app_ids=["a-1"]) == {"released": released}
 
 
-@pytest.mark.parametrize(
-    ("dependency", "state", "age_s", "freed"),
-    [
-        ("afterok:39(unfulfilled)", "succeeded", 60, ["a-1"]),
-        ("afterok:39:39(unfulfilled)", "succeeded", 60, ["a-1"]),
-        ("afterok:39(unfulfilled)", "succeeded", 5, []),
-        ("afterok:39(unfulfilled)", "failed", 60, []),
-        ("afterok:39(unfulfilled),afterok:7(unfulfilled)", "succeeded", 60, []),
-        ("singleton(unfulfilled)", "succeeded", 60, []),
-        ("(null)", "succeeded", 60, []),
-    ],
-)
+@pytest.mark.parametrize(("dependency", "state", "age_s", "freed"), [
+    ("afterok:39(unfulfilled)", "succeeded", 60, ["a-1"]),
+    ("afterok:39:39(unfulfilled)", "succeeded", 60, ["a-1"]),
+    ("afterok:39(unfulfilled)", "succeeded", 5, []),
+    ("afterok:39(unfulfilled)", "failed", 60, []),
+    ("afterok:39(unfulfilled),afterok:7(unfulfilled)", "succeeded", 60, []),
+    ("singleton(unfulfilled)", "succeeded", 60, []),
+    ("(null)", "succeeded", 60, []),
+])  # fmt: skip
 def test_only_a_dependency_on_needs_that_have_succeeded_a_while_ago_is_removed(
     tmp_path, monkeypatch, dependency, state, age_s, freed
 ):

@@ -101,16 +101,13 @@ def test_a_complete_submission_with_the_same_digest_is_resumed_by_one_client_onl
     assert os.listdir(login.job_dir / "apps") == []
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "state"),
-    [
-        ("submitted", {"at": 1.0}, "queued"),
-        ("started", {"job": "7", "at": 1.0}, "running"),
-        ("started", {"cancelled": True, "at": 1.0}, "cancelled"),
-        ("started", {"withdrawn": True, "at": 1.0}, "skipped"),
-        ("outcome", {"state": "failed"}, "failed"),
-    ],
-)
+@pytest.mark.parametrize(("name", "data", "state"), [
+    ("submitted", {"at": 1.0}, "queued"),
+    ("started", {"job": "7", "at": 1.0}, "running"),
+    ("started", {"cancelled": True, "at": 1.0}, "cancelled"),
+    ("started", {"withdrawn": True, "at": 1.0}, "skipped"),
+    ("outcome", {"state": "failed"}, "failed"),
+])  # fmt: skip
 def test_a_started_app_is_never_taken_over(login, name, data, state):
     created(login)
     (login.folder("a-1") / name).write_text(json.dumps(data))

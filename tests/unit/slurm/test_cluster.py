@@ -152,14 +152,11 @@ def startup(there, text):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "text",
-    [
-        "echo Welcome to {the} cluster", "printf 'no newline'", """printf '{"ok": [{"outputs": ["x"]}]}'""",
-        "trap 'echo bye; echo bye >&2' EXIT", "trap 'printf bye' EXIT", "trap 'exit 3' EXIT",
-        "echo oh >&2; set -e; set -u",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    "echo Welcome to {the} cluster", "printf 'no newline'", """printf '{"ok": [{"outputs": ["x"]}]}'""",
+    "trap 'echo bye; echo bye >&2' EXIT", "trap 'printf bye' EXIT", "trap 'exit 3' EXIT",
+    "echo oh >&2; set -e; set -u",
+])  # fmt: skip
 def test_startup_files_of_the_login_shell_do_no_harm(there, text, workspace):
     startup(there, text)
     cluster = Cluster(("login1", "~/jobs"))
@@ -256,14 +253,11 @@ def tarred(*members):
     return file
 
 
-@pytest.mark.parametrize(
-    "members",
-    [
-        [("/x", tarfile.REGTYPE, "")], [("../x", tarfile.REGTYPE, "")], [("a/../../x", tarfile.REGTYPE, "")],
-        [("out", tarfile.SYMTYPE, ".."), ("out/x", tarfile.REGTYPE, "")],
-        [("x", tarfile.LNKTYPE, "../../other")], [("x", tarfile.FIFOTYPE, "")],
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("members", [
+    [("/x", tarfile.REGTYPE, "")], [("../x", tarfile.REGTYPE, "")], [("a/../../x", tarfile.REGTYPE, "")],
+    [("out", tarfile.SYMTYPE, ".."), ("out/x", tarfile.REGTYPE, "")],
+    [("x", tarfile.LNKTYPE, "../../other")], [("x", tarfile.FIFOTYPE, "")],
+])  # fmt: skip
 def test_no_member_of_an_archive_leaves_the_workspace(tmp_path, members):
     app_dir = tmp_path / "apps" / "a"
     app_dir.mkdir(parents=True)

@@ -281,16 +281,13 @@ def test_a_grace_period_stands_still_while_slurm_suspends_the_job(monkeypatch):
     assert [op["op"] for op in cluster.calls if op["op"] == "cancel"] == ["cancel"]
 
 
-@pytest.mark.parametrize(
-    ("answer", "is_over"),
-    [
-        ({"state": "queued"}, True),
-        ({"error": "refused", "message": "m"}, False),  # nothing will run: it is taken back
-        ({"error": "state", "message": "job 7 of train-1-x has gone"}, False),
-        ({"error": "unreachable", "message": "m"}, True),  # it may have been released
-        ({"error": "reserved", "message": "m"}, True),  # another client goes on with it
-    ],
-)
+@pytest.mark.parametrize(("answer", "is_over"), [
+    ({"state": "queued"}, True),
+    ({"error": "refused", "message": "m"}, False),  # nothing will run: it is taken back
+    ({"error": "state", "message": "job 7 of train-1-x has gone"}, False),
+    ({"error": "unreachable", "message": "m"}, True),  # it may have been released
+    ({"error": "reserved", "message": "m"}, True),  # another client goes on with it
+])  # fmt: skip
 def test_a_start_that_can_lead_to_nothing_is_taken_back(answer, is_over):
     cluster, attempt = SimpleNamespace(call=lambda op: [answer]), SimpleNamespace(app_id="train-1-x")
     reservation = SlurmReservation(cluster, attempt, "n1", resumed=True)

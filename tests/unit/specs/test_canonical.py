@@ -180,15 +180,12 @@ def test_text_is_hashed_as_utf_8():
     assert digest_of(launch_of(AppDef("a", [role]))).startswith("lr1:sha256:")
 
 
-@pytest.mark.parametrize(
-    ("metadata", "where"),
-    [
-        ({"a": float("nan")}, "roles.trainer.metadata.a"),
-        ({"a": [1, object()]}, "roles.trainer.metadata.a[1]"),
-        ({"a": {1: 2}}, "roles.trainer.metadata.a: every key must be text"),
-        ({"a": {1, 2}}, "roles.trainer.metadata.a"),
-    ],
-)
+@pytest.mark.parametrize(("metadata", "where"), [
+    ({"a": float("nan")}, "roles.trainer.metadata.a"),
+    ({"a": [1, object()]}, "roles.trainer.metadata.a[1]"),
+    ({"a": {1: 2}}, "roles.trainer.metadata.a: every key must be text"),
+    ({"a": {1, 2}}, "roles.trainer.metadata.a"),
+])  # fmt: skip
 def test_a_value_that_json_cannot_hold_is_refused_with_its_place(metadata, where):
     app = AppDef("a", [replace(small_role(), metadata=metadata)])
     with pytest.raises(UnstorableValueError) as caught:
@@ -280,17 +277,14 @@ def test_fields_that_a_later_version_wrote_are_kept():
     assert renormalise(stored) == stored
 
 
-@pytest.mark.parametrize(
-    ("resource", "fields"),
-    [
-        (Resource(cpu=2, gpu=-1, memMB=-1), {"cpu_millis": 2000}),
-        (Resource(cpu=-1.0, gpu=0, memMB=-1), {"gpu": 0}),
-        (Resource(cpu=-1, gpu=4, memMB=-1), {"gpu": 4}),
-        (Resource(cpu=-1, gpu=-1, memMB=1), {"memory_bytes": 2**20}),
-        (Resource(cpu=0.5, gpu=0, memMB=0), {"cpu_millis": 500, "gpu": 0, "memory_bytes": 0}),
-        (Resource(cpu=0, gpu=0, memMB=0), {"cpu_millis": 0, "gpu": 0, "memory_bytes": 0}),
-    ],
-)
+@pytest.mark.parametrize(("resource", "fields"), [
+    (Resource(cpu=2, gpu=-1, memMB=-1), {"cpu_millis": 2000}),
+    (Resource(cpu=-1.0, gpu=0, memMB=-1), {"gpu": 0}),
+    (Resource(cpu=-1, gpu=4, memMB=-1), {"gpu": 4}),
+    (Resource(cpu=-1, gpu=-1, memMB=1), {"memory_bytes": 2**20}),
+    (Resource(cpu=0.5, gpu=0, memMB=0), {"cpu_millis": 500, "gpu": 0, "memory_bytes": 0}),
+    (Resource(cpu=0, gpu=0, memMB=0), {"cpu_millis": 0, "gpu": 0, "memory_bytes": 0}),
+])  # fmt: skip
 def test_an_amount_that_is_not_reported_is_in_no_document(resource: Resource, fields: dict[str, int]) -> None:
     role = replace(small_role(), resource=resource)
     made = document(launch_of(AppDef("a", roles=[role])))

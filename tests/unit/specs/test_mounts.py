@@ -59,28 +59,25 @@ def test_the_home_folder_can_be_left_for_binding():
     ]
 
 
-@pytest.mark.parametrize(
-    ("tokens", "message", "hint"),
-    [
-        ("src=/a type=bind", "`type` must be specified first", "type=bind,src=/a"),
-        ("type=bind srk=/a", "unknown mount option `srk`", "did you mean `src`?"),
-        ("type=bind dst=/a", "a bind mount needs `src`", "add src=…"),
-        ("type=bind src=/a", "a bind mount needs `dst`", "add dst=…"),
-        ("type=bind src= dst=/a", "a bind mount needs `src`", "add src=…"),
-        ("type=volume dst=/a", "a volume mount needs `src`", "add src=…"),
-        ("type=volume src=v", "a volume mount needs `dst`", "add dst=…"),
-        ("type=device dst=/a", "a device mount needs `src`", "add src=…"),
-        (f"{DEVICE} perm=rx", "permissions are made of r, w and m, got `rx`", None),
-        (f"{DEVICE} perm=", "permissions are made of r, w and m, got ``", None),
-        (f"{DEVICE} readonly", "a device mount has no `read_only`", "it has: dst, permissions, src, type"),
-        (f"{BIND} dst=/b perm=r", "a bind mount has no `permissions`", "it has: dst, read_only, src, type"),
-        (f"{BIND} dst=/b readonly=maybe", "read_only is true or false, got `maybe`", None),
-        ("type=nfs", "invalid mount type `nfs`", "there are: bind, device, volume"),
-        ("type=bin", "invalid mount type `bin`", "did you mean `bind`?"),
-        ("type=", "invalid mount type ``", "there are: bind, device, volume"),
-        ("type", "invalid mount type ``", "there are: bind, device, volume"),
-    ],
-)
+@pytest.mark.parametrize(("tokens", "message", "hint"), [
+    ("src=/a type=bind", "`type` must be specified first", "type=bind,src=/a"),
+    ("type=bind srk=/a", "unknown mount option `srk`", "did you mean `src`?"),
+    ("type=bind dst=/a", "a bind mount needs `src`", "add src=…"),
+    ("type=bind src=/a", "a bind mount needs `dst`", "add dst=…"),
+    ("type=bind src= dst=/a", "a bind mount needs `src`", "add src=…"),
+    ("type=volume dst=/a", "a volume mount needs `src`", "add src=…"),
+    ("type=volume src=v", "a volume mount needs `dst`", "add dst=…"),
+    ("type=device dst=/a", "a device mount needs `src`", "add src=…"),
+    (f"{DEVICE} perm=rx", "permissions are made of r, w and m, got `rx`", None),
+    (f"{DEVICE} perm=", "permissions are made of r, w and m, got ``", None),
+    (f"{DEVICE} readonly", "a device mount has no `read_only`", "it has: dst, permissions, src, type"),
+    (f"{BIND} dst=/b perm=r", "a bind mount has no `permissions`", "it has: dst, read_only, src, type"),
+    (f"{BIND} dst=/b readonly=maybe", "read_only is true or false, got `maybe`", None),
+    ("type=nfs", "invalid mount type `nfs`", "there are: bind, device, volume"),
+    ("type=bin", "invalid mount type `bin`", "did you mean `bind`?"),
+    ("type=", "invalid mount type ``", "there are: bind, device, volume"),
+    ("type", "invalid mount type ``", "there are: bind, device, volume"),
+])  # fmt: skip
 def test_a_malformed_mount_is_a_clear_error(tokens, message, hint):
     with pytest.raises(LauncherError) as caught:
         parse_mounts(tokens.split())
