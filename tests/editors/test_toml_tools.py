@@ -56,11 +56,9 @@ JOB = Kind(
     "job-v1.schema.json",
     FULL_TOML,
     START,
-    {
-        "num_replica = 2\n": "6:1", "max_retries = -1\n": "6:15", 'num_replicas = "two"\n': "6:16",
+    {"num_replica = 2\n": "6:1", "max_retries = -1\n": "6:15", 'num_replicas = "two"\n': "6:16",
         'retry_policy = "never"\n': "6:16", "port_map = { a = 70000 }\n": "6:18",
-        'resource = { memory = "4gigs" }\n': "6:23",
-    },
+        'resource = { memory = "4gigs" }\n': "6:23"},
 )  # fmt: skip
 
 WHOLE = """\

@@ -146,10 +146,8 @@ def inserted(text: str, snippet: str) -> str:
 
 
 @pytest.mark.parametrize(("text", "words"), [
-    (
-        ROLE + "    retry_policy: repl|ica\n",
-        ["What restarts when a replica fails.", "`replica`: Only the replica that failed"],
-    ),
+    (ROLE + "    retry_policy: repl|ica\n",
+        ["What restarts when a replica fails.", "`replica`: Only the replica that failed"]),
     (ROLE.replace("main", "ma|in"), ["One kind of replica"]),
 ])  # fmt: skip
 def test_the_server_explains_the_word_under_the_pointer(server: Server, text: str, words: list[str]) -> None:

@@ -222,10 +222,8 @@ class _Job:
         for line in added.read_text().splitlines() if added.exists() else ():
             env["PATH"] = f"{line}:{env['PATH']}"
         got = subprocess.run(
-            [
-                "bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c",
-                interpolated(step["run"], self.contexts),
-            ],
+            ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c",
+                interpolated(step["run"], self.contexts)],
             cwd=self.runner.workspace / defaults.get("working-directory", "."),
             env=env,
             stdin=subprocess.DEVNULL,

@@ -36,10 +36,8 @@ class Operation(NamedTuple):
 _MR = "/projects/{id}/merge_requests/{iid}"
 OPERATIONS = (
     Operation("GET", "/projects/{id}", "projects"),
-    Operation(
-        "GET", "/projects/{id}/repository/commits/{sha}/merge_requests", "commits",
-        {**_PAGE, "state": "opened|closed|locked|merged"}, by_job=True,
-    ),
+    Operation("GET", "/projects/{id}/repository/commits/{sha}/merge_requests", "commits",
+        {**_PAGE, "state": "opened|closed|locked|merged"}, by_job=True),
     Operation("GET", _MR, "merge_requests", by_job=True),
     Operation(
         "GET", f"{_MR}/notes", "notes", {**_PAGE, "sort": "asc|desc", "order_by": "created_at|updated_at"},
@@ -51,17 +49,13 @@ OPERATIONS = (
         "GET",
         "/projects/{id}/deployments",
         "deployments",
-        {
-            **_PAGE, "environment": ".+", "order_by": "id|iid|created_at|updated_at|finished_at|ref",
-            "sort": "asc|desc", "status": "created|running|success|failed|canceled|blocked",
-        },
+        {**_PAGE, "environment": ".+", "order_by": "id|iid|created_at|updated_at|finished_at|ref",
+            "sort": "asc|desc", "status": "created|running|success|failed|canceled|blocked"},
         by_job=True,
     ),
     Operation("GET", "/projects/{id}/jobs/{job}/artifacts/{*path}", "job_artifacts", by_job=True),
-    Operation(
-        "GET", "/projects/{id}/jobs/artifacts/{ref}/raw/{*path}", "job_artifacts", {"job": ".+"},
-        required=("job",), by_job=True,
-    ),
+    Operation("GET", "/projects/{id}/jobs/artifacts/{ref}/raw/{*path}", "job_artifacts", {"job": ".+"},
+        required=("job",), by_job=True),
     Operation("GET", "/projects/{id}/resource_groups/{key}", "resource_groups"),
     Operation("GET", "/projects/{id}/pipeline_schedules", "pipeline_schedules", _PAGE),
     Operation("GET", "/personal_access_tokens/self", "personal_access_tokens"),

@@ -67,20 +67,14 @@ BEFORE = "s/0; a/0; b/0; a/0=0; b/0=3; app b/0 1"
     ("a*2~1R b~0R", "a/0; a/1; b/0; b/0=0; a/0=3; a/1=0; role a/0 1", NONE),
     ("a*2~1R b~0R", "a/0; a/1; b/0; b/0=0; a/0=3; a/1=0; role a/0 1; a/0; a/1; a/0=0", NONE),
     ("a*2~1R b~0R", "a/0; a/1; b/0; b/0=0; a/0=3; a/1=0; role a/0 1; a/0; a/1; a/0=0; a/1=0", SUCCEEDED),
-    (
-        "a*2~1R b~0R",
-        "a/0; a/1; b/0; b/0=0; a/0=3; a/1=0; role a/0 1; a/0; a/1; a/0=0; a/1=5",
-        ("failed", 5, "a/1 exited with 5"),
-    ),
+    ("a*2~1R b~0R", "a/0; a/1; b/0; b/0=0; a/0=3; a/1=0; role a/0 1; a/0; a/1; a/0=0; a/1=5",
+        ("failed", 5, "a/1 exited with 5")),
     ("a*2~1R b~0R", "a/0; a/1; b/0; a/0=3; a/1=4; b/0=5", ("failed", 5, "b/0 exited with 5")),
     # The whole app is restarted, whatever else has failed.
     ("a~1A b~1A c", "a/0; b/0; c/0; a/0=3; c/0=4; b/0=0", NONE),
     ("a~1A b~1A c", "a/0; b/0; c/0; c/0=4; a/0=3; b/0=0", ("failed", 4, "c/0 exited with 4")),
-    (
-        "a~1A b~1A",
-        "a/0; b/0; a/0=3; b/0=0; app a/0 1; a/0; b/0; b/0=6; a/0=0",
-        ("failed", 6, "b/0 exited with 6"),
-    ),
+    ("a~1A b~1A", "a/0; b/0; a/0=3; b/0=0; app a/0 1; a/0; b/0; b/0=6; a/0=0",
+        ("failed", 6, "b/0 exited with 6")),
     # With services the app has succeeded when all others have.
     ("s.s a<s:started", "s/0; a/0; a/0=0", SUCCEEDED),
     ("s.s a<s:started", "s/0; a/0; a/0=-0", NONE),

@@ -9,18 +9,13 @@ from launcher.ci_environment import pull_request, run_url
     ("environ", "name", "page"),
     [
         (
-            {
-                "GITHUB_ACTIONS": "true", "GITHUB_SERVER_URL": "https://github.example",
-                "GITHUB_REPOSITORY": "acme/vision", "GITHUB_RUN_ID": "77",
-            },
+            {"GITHUB_ACTIONS": "true", "GITHUB_SERVER_URL": "https://github.example",
+                "GITHUB_REPOSITORY": "acme/vision", "GITHUB_RUN_ID": "77"},
             "#12",
             "https://github.example/acme/vision/pull/12",
         ),
-        (
-            {"GITLAB_CI": "true", "CI_JOB_URL": "https://gitlab.example/acme/sub/vision/-/jobs/77"},
-            "!12",
-            "https://gitlab.example/acme/sub/vision/-/merge_requests/12",
-        ),
+        ({"GITLAB_CI": "true", "CI_JOB_URL": "https://gitlab.example/acme/sub/vision/-/jobs/77"}, "!12",
+            "https://gitlab.example/acme/sub/vision/-/merge_requests/12"),
         ({}, "#12", ""),
     ],
     ids=["github", "gitlab", "neither"],

@@ -80,10 +80,8 @@ def test_the_problems_of_many_jobs_are_shown_for_the_first_ten_and_counted() -> 
 
 
 @pytest.mark.parametrize(("desired", "hint"), [
-    (
-        job("train", *CHANGED),
-        "pass --allow-destructive, or set `on_change: replace` in the lifecycle of the job",
-    ),
+    (job("train", *CHANGED),
+        "pass --allow-destructive, or set `on_change: replace` in the lifecycle of the job"),
     (job("train", enabled=False), "pass --allow-destructive"),
 ])  # fmt: skip
 def test_the_hint_names_a_job_file_only_where_that_file_can_approve_the_stop(desired, hint):

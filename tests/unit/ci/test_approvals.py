@@ -75,10 +75,8 @@ def test_a_damaged_check_run_is_named(text: str) -> None:
 def applied(now: Plan, *approvals: Approval, failed: bool = False, **merged: Any) -> str:
     checked = judged(now, approvals, lambda step, number: None)
     outcomes = [
-        Outcome(
-            key=step.key, kind=step.kind, app=of_attempt(_made(step.key.job)) if not failed else None,
-            error="refused" if failed else "",
-        )
+        Outcome(key=step.key, kind=step.kind, app=of_attempt(_made(step.key.job)) if not failed else None,
+            error="refused" if failed else "")
         for step in checked.steps
         if step.starts
     ]  # fmt: skip

@@ -116,10 +116,8 @@ FAULTS: dict[str, tuple[Callable[[Checkout], object], str, str]] = {
     "no key of a receiver": (lambda at: at.write({"launcher.toml": RECEIVER}), "secrets", "HOOK_KEY"),
     "no ledger": (lambda at: at.be_applied(), "ledger", "no attempt of any job is on record"),
     "no engine": (
-        lambda at: (
-            at.env.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock"),
-            at.write({"boxed.launcher.yaml": BOXED}),
-        ),
+        lambda at: (at.env.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock"),
+            at.write({"boxed.launcher.yaml": BOXED})),
         "engine local_docker",
         "/nowhere/docker.sock",
     ),

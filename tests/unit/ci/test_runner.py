@@ -115,11 +115,9 @@ def job(source: str, **more: str) -> CiRunner:
 def merge_request(**more: str) -> CiRunner:
     return job(
         "merge_request_event",
-        **{
-            "CI_MERGE_REQUEST_IID": "3", "CI_MERGE_REQUEST_DIFF_BASE_SHA": "b" * 40,
+        **{"CI_MERGE_REQUEST_IID": "3", "CI_MERGE_REQUEST_DIFF_BASE_SHA": "b" * 40,
             "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main", "CI_MERGE_REQUEST_PROJECT_ID": "42",
-            "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "42", **more,
-        },
+            "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "42", **more},
     )  # fmt: skip
 
 

@@ -115,10 +115,8 @@ def test_ctrl_c_is_no_mistake_of_a_component(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("text", "output"), [
     ("async def f() -> AppDef: ...", "c.py:2: Function: f is async; a component is a plain function"),
-    (
-        "def f(a: str,\n      x: int = 'three') -> AppDef: ...",
-        "c.py:3: Wrong default for argument 'x' in function 'f': want int, got the text `three`",
-    ),
+    ("def f(a: str,\n      x: int = 'three') -> AppDef: ...",
+        "c.py:3: Wrong default for argument 'x' in function 'f': want int, got the text `three`"),
     ("def f(*, x: 'list[int]' = [1, 'a']) -> AppDef: ...", "want int, got the text `a`"),
     ("from typing import *\ndef f(x: Dict[str, int] = {'a': 1.5}) -> AppDef: ...", "want int, got 1.5"),
     ("def f(x: str = 3) -> AppDef: ...", "want str, got 3"),

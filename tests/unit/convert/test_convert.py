@@ -160,10 +160,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     ("compose.yaml", b"services: {a: {image: i, command: 'x \"'}}\n", 6, "cannot be read"),
     ("compose.yaml", b"services: {a: {image: i, command: '${A'}}\n", 6, "a `${` is not closed"),
     ("compose.yaml", b"services: {a: {image: i, command: x, mem_limit: big}}\n", 6, "`big` is no size"),
-    (
-        "compose.yaml", b"services: {a: {image: i, command: x, depends_on: [b]}}\n", 6,
-        "which there is not",
-    ),
+    ("compose.yaml", b"services: {a: {image: i, command: x, depends_on: [b]}}\n", 6, "which there is not"),
     ("k.yaml", b"apiVersion: v1\nkind: Pod\n", 64, "k.yaml is a Kubernetes manifest"),
     ("j.yaml", b"version: 1\nname: j\nroles: {}\n", 64, "is a job file already"),
     ("shop.yaml", f"{BOMB}services: {{a: {{image: x}}}}\n".encode(), 6, "20,000"),

@@ -204,10 +204,7 @@ def test_docker_behind_a_proxy_is_accepted(tmp_path: Path, version: str) -> None
 
 @pytest.mark.parametrize(("version", "name"), [
     ({"Components": [{"Name": "Engine"}, {"Name": "Podman Engine"}]}, ""),
-    (
-        {"Components": [{"Name": "Conmon"}, {"Name": "Podman Engine", "Version": "5.0"}]},
-        "Podman Engine 5.0",
-    ),
+    ({"Components": [{"Name": "Conmon"}, {"Name": "Podman Engine", "Version": "5.0"}]}, "Podman Engine 5.0"),
     ({"Components": [{"Name": "nerdctl"}]}, "nerdctl"),
     ({"Components": [7, {}]}, ""),
     ([], ""),

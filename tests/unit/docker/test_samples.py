@@ -250,10 +250,8 @@ def test_the_runs_before_a_restart_by_the_engine_are_counted() -> None:
         ]
     )
     assert {role: used.to_json() for role, used in journal.app.used.items()} == {
-        "r": {
-            "cpu_user_s": 6.0, "cpu_system_s": 1.0, "wall_s": 5.0, "cores": 2.0, "memory_bytes": 50,
-            "memory_source": "samples", "runs": 2,
-        }
+        "r": {"cpu_user_s": 6.0, "cpu_system_s": 1.0, "wall_s": 5.0, "cores": 2.0, "memory_bytes": 50,
+            "memory_source": "samples", "runs": 2}
     }  # fmt: skip
 
 

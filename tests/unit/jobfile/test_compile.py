@@ -109,10 +109,8 @@ def test_every_field_reaches_the_launch(tmp_path: Path) -> None:
             resource=Resource(cpu=2, gpu=0, memMB=4096),
             port_map={"tcp_store": 29500},
             metadata={"tier": ["gold", {"n": 1}]},
-            mounts=[
-                BindMount("~/data", "/data", True), VolumeMount("cache", "/cache"),
-                DeviceMount("/dev/fuse", "/dev/fuse", "rw"), BindMount("./conf", "/conf", True),
-            ],
+            mounts=[BindMount("~/data", "/data", True), VolumeMount("cache", "/cache"),
+                DeviceMount("/dev/fuse", "/dev/fuse", "rw"), BindMount("./conf", "/conf", True)],
         ),
         Role(name="reader", image="", entrypoint="cat", resource=Resource(cpu=1, gpu=0, memMB=2048)),
     ]  # fmt: skip

@@ -64,10 +64,7 @@ def test_patterns_above_the_work_tree_have_no_effect(folder):
 
 @pytest.mark.parametrize(("exclude", "expected"), [
     ('"bad"', '1:11 wrong-type `exclude` must be a list, not the text "bad"'),
-    (
-        str(["*x*y*z*"] * 65),
-        "1:11 invalid-value `exclude`: more than 64 patterns have more than 2 wildcards",
-    ),
+    (str(["*x*y*z*"] * 65), "1:11 invalid-value `exclude`: more than 64 patterns have more than 2 wildcards"),
 ])  # fmt: skip
 def test_wrong_patterns_are_reported_with_their_place_and_leave_nothing_out(folder, exclude, expected):
     (folder / "launcher.toml").write_text(f"exclude = {exclude}\n")

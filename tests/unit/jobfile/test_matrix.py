@@ -88,10 +88,8 @@ def test_items_without_axes_count_towards_the_limit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("axes", "wording"), [
     ("{a: {range: [0, 258]}, exclude: [{a: 7}]}", "makes 257 jobs"),
     ("{a: {range: [0, 257]}, exclude: [{a: 7}], include: [{a: 999}]}", "makes 257 jobs"),
-    (
-        "{a: {range: [0, 256]}, b: {range: [0, 257]}, exclude: [{a: 7}]}",
-        "has 65,792 combinations before `exclude`",
-    ),
+    ("{a: {range: [0, 256]}, b: {range: [0, 257]}, exclude: [{a: 7}]}",
+        "has 65,792 combinations before `exclude`"),
     ("{a: {range: [0, 65537]}, exclude: [{a: 7}]}", "makes 65,537 jobs"),
 ])  # fmt: skip
 def test_a_matrix_that_is_too_large_after_exclude_is_refused(tmp_path, axes, wording):

@@ -76,10 +76,7 @@ def problems(text: str) -> list[str]:
 
 @pytest.mark.parametrize(("text", "expected"), [
     ("a = " + "[" * 80 + "]" * 80, "1:68 too-large: values are nested deeper than 64 levels"),
-    (
-        "a = " + "{b = " * 300 + "1" + "}" * 300,
-        "1:320 too-large: values are nested deeper than 64 levels",
-    ),
+    ("a = " + "{b = " * 300 + "1" + "}" * 300, "1:320 too-large: values are nested deeper than 64 levels"),
     ("a = " + "[" * 900 + "]" * 900, "1:68 too-large: values are nested deeper than 64 levels"),
     (f"[a]\nb = 1\n[{'.'.join('a' * 66)}]\n", "3:128 too-large: values are nested deeper than 64 levels"),
     (f"a = 1\nb = [{'1, ' * 20_000}]\n", "2:59997 too-large: the file holds more than 20,000 values"),

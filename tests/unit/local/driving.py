@@ -156,13 +156,11 @@ class Driven:
         secrets: Sequence[str] = (),
     ) -> Any:
         return self.ask(
-            {
-                "op": "create", "app_dir": self.app_dir, "handle": "local_cwd://test/app",
+            {"op": "create", "app_dir": self.app_dir, "handle": "local_cwd://test/app",
                 "attached": attached, "timeout_s": timeout_s, "grace_s": grace_s,
                 "separate_streams": separate_streams, "log_max_bytes": log_max_bytes,
                 "env": dict(os.environ if env is None else env), "secrets": list(secrets),
-                "roles": [_packed(each) for each in roles],
-            }
+                "roles": [_packed(each) for each in roles]}
         )  # fmt: skip
 
     def go(self) -> Any:

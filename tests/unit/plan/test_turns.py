@@ -71,10 +71,8 @@ def at_engine(jobs: list[Launch], *, engine: Machine | None = None, **room: Any)
 
 @pytest.mark.parametrize(("jobs", "output"), [
     (sweep(5, cpu=2), "5 jobs ask for 10 cores of 4 of the engine: 2 at a time, in this order"),
-    (
-        sweep(3, memMB=8192),
-        "3 jobs ask for 24 GiB of memory of 8 GiB of the engine: 1 at a time, in this order",
-    ),
+    (sweep(3, memMB=8192),
+        "3 jobs ask for 24 GiB of memory of 8 GiB of the engine: 1 at a time, in this order"),
     (sweep(3, gpu=1), "3 jobs ask for 3 GPUs of 2 of the engine: 2 at a time, in this order"),
     (sweep(3, matrix="sweep", max_parallel=1), "3 jobs of sweep: 1 at a time, in this order"),
     (sweep(2, cpu=2), None),

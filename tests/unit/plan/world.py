@@ -34,10 +34,8 @@ def job(name: str = "train", *args: str, env: Mapping[str, str] | None = None, *
         key=JobKey(own.pop("project", "default"), own.pop("target", "default"), name),
         app=AppDef(name=name, roles=[role]),
         lifecycle=Lifecycle(**fields),
-        **{
-            "scheduler": "local_cwd", "root": "/src", "file": f"jobs/{name}.launcher.yaml", "origin": ORIGIN,
-            **own,
-        },
+        **{"scheduler": "local_cwd", "root": "/src", "file": f"jobs/{name}.launcher.yaml", "origin": ORIGIN,
+            **own},
     )  # fmt: skip
 
 

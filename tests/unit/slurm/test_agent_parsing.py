@@ -181,10 +181,7 @@ def test_steps_of_sacct_belong_to_the_run_above_them():
         "sbatch: error: Batch job submission failed: Requested node configuration is not available\n",
         "Requested node configuration is not available (Memory specification can not be satisfied)",
     ),
-    (
-        "sbatch: error: Batch job submission failed: Invalid qos specification\n",
-        "Invalid qos specification",
-    ),
+    ("sbatch: error: Batch job submission failed: Invalid qos specification\n", "Invalid qos specification"),
     ("", "sbatch said nothing"),
 ])  # fmt: skip
 def test_a_refusal_is_one_line(text, output):

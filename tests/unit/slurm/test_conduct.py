@@ -341,10 +341,8 @@ ENDS = {
     "memory of the job": (
         "failed", "killed: out of memory", "JobState=OUT_OF_MEMORY Reason=OutOfMemory", ABORTED
     ),
-    "memory": (
-        "failed", "main/0 was killed: out of memory", "JobState=RUNNING",
-        "slurmstepd: error: StepId=12.0 exceeded memory limit (2 > 1), being killed", ABORTED,
-    ),
+    "memory": ("failed", "main/0 was killed: out of memory", "JobState=RUNNING",
+        "slurmstepd: error: StepId=12.0 exceeded memory limit (2 > 1), being killed", ABORTED),
     "step": ("failed", f"main/0 was lost: {TERM}", "JobState=RUNNING", "", TERM, ABORTED, KILLED),
     "nothing said": ("failed", "main/0 was lost: its step ended", "JobState=RUNNING", ABORTED),
 }  # fmt: skip

@@ -69,16 +69,12 @@ APPS: dict[str, tuple[AppDef, dict[str, Any]]] = {
         AppDef(
             "service",
             [
-                role(
-                    "server", entrypoint="python", args=["server.py", "--token", "abc"], service=True,
-                    ready=Probe(port=8000), resource=Resource(2, 0, 4096),
-                ),
-                role(
-                    "client", entrypoint="python",
+                role("server", entrypoint="python", args=["server.py", "--token", "abc"], service=True,
+                    ready=Probe(port=8000), resource=Resource(2, 0, 4096)),
+                role("client", entrypoint="python",
                     args=["client.py", "http://$<role.server.host>:8000", "$<output_dir>/answer"],
                     num_replicas=4, depends_on={"server": "ready"}, retry_policy=RetryPolicy.REPLICA,
-                    max_retries=1, retry_delay=2,
-                ),
+                    max_retries=1, retry_delay=2),
             ],
         ),
         {"job_dir": "/scratch/ada/jobs", "time": "1h30m", "workdir": "/home/ada/service", "nodes": 2},
@@ -117,21 +113,15 @@ def sized(cpu: float = -1, gpu: float = -1, memory: float = -1, **fields: Any) -
 
 @pytest.mark.parametrize(("roles", "cfg", "lines"), [
     pytest.param(
-        [
-            role("a", num_replicas=2, resource=Resource(1.5, 1, 1000)),
-            role("b", num_replicas=3, resource=Resource(3, 1, 1000)),
-        ],
+        [role("a", num_replicas=2, resource=Resource(1.5, 1, 1000)),
+            role("b", num_replicas=3, resource=Resource(3, 1, 1000))],
         {},
         "ntasks=5 cpus-per-task=3 mem-per-cpu=342M gpus-per-task=1",
         id="all roles are counted, and each replica gets the largest share",
     ),
-    pytest.param(
-        [sized(memory=2048)], {}, "mem-per-cpu=2048M", id="memory without cores is for one core"
-    ),
+    pytest.param([sized(memory=2048)], {}, "mem-per-cpu=2048M", id="memory without cores is for one core"),
     *(
-        pytest.param(
-            [sized(1, 0, asked)], {}, f"mem-per-cpu={made}M", id=f"{asked} MiB and room for ours"
-        )
+        pytest.param([sized(1, 0, asked)], {}, f"mem-per-cpu={made}M", id=f"{asked} MiB and room for ours")
         for asked, made in [(1, 26), (32, 57), (999, 1024), (1010, 1024), (1024, 1024)]
     ),
     # 10 s of grace and two minutes more

@@ -36,25 +36,19 @@ LATE, EARLY = role("late", depends_on={"early": "started"}), role("early", args=
     ([role(mounts=[VolumeMount("data", "/data")])], {}, "roles.r.mounts.0", "no volumes"),
     ([role(mounts=[DeviceMount("/dev/fuse", "/dev/fuse")])], {}, "roles.r.mounts.0", "gres"),
     ([role(mounts=[BindMount("/x", "/data")])], {}, "roles.r.mounts.0", "does not appear at `/data`"),
-    (
-        [role(resource=Resource(1, 0, 100, devices={"vpc.amazonaws.com/efa": 1}))], {},
-        "roles.r.resource.devices.vpc.amazonaws.com/efa", "gres",
-    ),
+    ([role(resource=Resource(1, 0, 100, devices={"vpc.amazonaws.com/efa": 1}))], {},
+        "roles.r.resource.devices.vpc.amazonaws.com/efa", "gres"),
     ([sized("a"), sized("b", gpu=2)], {}, "roles.b.resource.gpu", "equal shares"),
-    (
-        [sized("a", gpu=2, kind="a100"), sized("b", gpu=2, kind="h100")], {},
-        "roles.b.resource.capabilities.gpu_type", "those of `a` of `a100`",
-    ),
+    ([sized("a", gpu=2, kind="a100"), sized("b", gpu=2, kind="h100")], {},
+        "roles.b.resource.capabilities.gpu_type", "those of `a` of `a100`"),
     ([sized(gpu=0.5)], {}, "roles.r.resource.gpu", "want a whole number"),
     ([role(args=["a\x01b"])], {}, "roles.r.args.0", "U+0001"),
     ([role(env={"A": "\x01dir\x01"})], {}, "roles.r.env.A", "U+0001"),
     ([SERVER, BETWEEN, CLIENT], {}, "roles.server.args.0", "role `client` starts after `server`"),
     ([LATE, EARLY], {}, "roles.early.args.0", "role `late` starts after `early`"),
     ([role(num_replicas=2)], {"nodes": 3}, "cfg.nodes", "want 2 or fewer"),
-    (
-        [role(num_replicas=5)], {"nodes": 2, "ntasks_per_node": 2}, "cfg.ntasks_per_node",
-        "2 nodes with 2 each hold no 5 replicas; want 3 or more",
-    ),
+    ([role(num_replicas=5)], {"nodes": 2, "ntasks_per_node": 2}, "cfg.ntasks_per_node",
+        "2 nodes with 2 each hold no 5 replicas; want 3 or more"),
     ([role()], {"setup": ["true", "one\ntwo"]}, "cfg.setup.1", "one line"),
     ([role()], {"setup": ["true", "one\rtwo"]}, "cfg.setup.1", "one line"),
     ([role()], {"setup": ["true", "#SBATCH --time=1"]}, "cfg.setup.1", "`sbatch`"),
@@ -157,20 +151,14 @@ def test_a_plain_app_has_no_note():
 @pytest.mark.parametrize(("roles", "noted"), [
     (
         [sized("a", memory=100), sized("b", cpu=4, memory=300)],
-        [
-            "each replica gets 4 cores: whole ones, and all replicas of a job alike",
+        ["each replica gets 4 cores: whole ones, and all replicas of a job alike",
             "each replica gets 300 MiB of memory: all replicas of a job alike",
-            "up to 25 MiB more memory are requested for launcher's own processes",
-        ],
+            "up to 25 MiB more memory are requested for launcher's own processes"],
     ),
-    (
-        [sized("a", gpu=2), sized("b", gpu=2, kind="a100")],
-        ["role `a`: its GPUs are of the kind `a100`: all replicas of a job alike"],
-    ),
-    (
-        [role(mounts=[BindMount("/data", "/data")])],
-        ["role `r`: mounts are not made by slurm; the paths of its nodes are used"],
-    ),
+    ([sized("a", gpu=2), sized("b", gpu=2, kind="a100")],
+        ["role `a`: its GPUs are of the kind `a100`: all replicas of a job alike"]),
+    ([role(mounts=[BindMount("/data", "/data")])],
+        ["role `r`: mounts are not made by slurm; the paths of its nodes are used"]),
     ([FIRST, SECOND], ["role `a`: no LAUNCHER_HOST_B, for it may start before that host is known"]),
     (
         [SECOND, FIRST],

@@ -46,10 +46,8 @@ def full_role() -> Role:
         resource=Resource(0.5, 0, 4096, {"c": "x"}, {"d": 1}, {"t": 1}),
         port_map={"tcp": 29500},
         metadata={"k": [1, {"x": None}]},
-        mounts=[
-            VolumeMount("cache", "/z"), BindMount("./data", "/data", read_only=True),
-            DeviceMount("/dev/fuse", "/dev/fuse"), DeviceMount("/dev/a", "/dev/b", "r"),
-        ],
+        mounts=[VolumeMount("cache", "/z"), BindMount("./data", "/data", read_only=True),
+            DeviceMount("/dev/fuse", "/dev/fuse"), DeviceMount("/dev/a", "/dev/b", "r")],
     )  # fmt: skip
 
 
@@ -83,12 +81,10 @@ def test_a_document_of_a_full_launch_has_every_field():
                 },
                 "port_map": {"tcp": 29500},
                 "metadata": {"k": [1, {"x": None}]},
-                "mounts": [
-                    {"type": "bind", "src": "./data", "dst": "/data", "read_only": True},
+                "mounts": [{"type": "bind", "src": "./data", "dst": "/data", "read_only": True},
                     {"type": "device", "src": "/dev/a", "dst": "/dev/b", "permissions": "r"},
                     {"type": "device", "src": "/dev/fuse", "dst": "/dev/fuse"},
-                    {"type": "volume", "src": "cache", "dst": "/z"},
-                ],
+                    {"type": "volume", "src": "cache", "dst": "/z"}],
             }
         ],
     }  # fmt: skip
