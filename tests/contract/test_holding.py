@@ -26,9 +26,7 @@ def staged(staged: Staged) -> Staged:
 
 
 def needing(*needs: Attempt) -> tuple[StoodOn, ...]:
-    return tuple(
-        StoodOn(each.key.job, each.number, each.edition, each.app_id, each.scheduler) for each in needs
-    )
+    return tuple(StoodOn(n.key.job, n.number, n.edition, n.app_id, n.scheduler) for n in needs)
 
 
 def prepare(case: Case, staged: Staged, script: str, job: str = "prepare", number: int = 1) -> Attempt:

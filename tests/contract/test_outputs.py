@@ -59,10 +59,7 @@ def test_a_replica_finds_the_output_folders_of_all_needs_of_its_job(case: Case, 
     ran(case, staged, other, fetch)
     of_prepare = 's/.*"prepare", "output_dir": "\\([^"]*\\)".*/\\1/'
     reader = case.app(f"echo $LAUNCHER_NEEDS; cat $(echo $LAUNCHER_NEEDS | sed '{of_prepare}')/lines")
-    needs = (
-        StoodOn("fetch", 1, 1, fetch.app_id, case.name),
-        StoodOn("prepare", 1, 1, first.app_id, case.name),
-    )
+    needs = tuple(StoodOn(n, 1, 1, of.app_id, case.name) for n, of in (("fetch", fetch), ("prepare", first)))
     listed, line = ran(case, staged, reader, replace(attempt_of(case, reader), needs=needs))
     none, found = json.loads(listed)
     is_local = case.name in ("local_cwd", "local_dir")  # whose jobs always have an output folder

@@ -101,9 +101,8 @@ def test_arguments_on_the_command_line_override_defaults_from_configuration(scen
 def test_components_lists_all_components_and_shows_a_single_one(scenario):
     names = [found["name"] for found in json.loads(scenario.launcher("components", "--json").out)]
     assert {"utils.echo", "dist.ddp"} <= set(names)
-    [line] = [
-        line for line in scenario.launcher("components").out.splitlines() if line.startswith("utils.echo")
-    ]
+    lines = scenario.launcher("components").out.splitlines()
+    [line] = [line for line in lines if line.startswith("utils.echo")]
     assert line.split(None, 1)[1] == "Echoes a message to stdout."
     one = json.loads(scenario.launcher("components", "utils.touch", "--json").out)
     assert one["arguments"][0] == {"name": "file", "type": "str", "required": True, "help": "file to create"}

@@ -46,9 +46,8 @@ class World:
             info = SimpleNamespace(request={"cpus": (traits or {}).get(job, "1")})
             bound: Any = SimpleNamespace(info=info, launch=launch, cfg={})
             after = tuple(needs.get(job, "").split())
-            self.steps.append(
-                Step(key=key, kind="create", reasons=(), launch=launch, bound=bound, after=after)
-            )
+            step = Step(key=key, kind="create", reasons=(), launch=launch, bound=bound, after=after)
+            self.steps.append(step)
 
     def groups(self) -> list[list[str]]:
         """Return the jobs of each batch."""

@@ -53,10 +53,8 @@ def test_a_moment_that_no_calendar_has_becomes_the_nearest_valid_moment(text):
 
 
 def test_moments_are_local_unless_they_say_otherwise():
-    assert (
-        moment("2025-03-01T12:30:05+02:00")
-        == datetime(2025, 3, 1, 10, 30, 5, tzinfo=timezone.utc).timestamp()
-    )
+    utc = datetime(2025, 3, 1, 10, 30, 5, tzinfo=timezone.utc).timestamp()
+    assert moment("2025-03-01T12:30:05+02:00") == utc
     assert moment("2025-03-01T12:30:05Z") == datetime(2025, 3, 1, 12, 30, 5, tzinfo=timezone.utc).timestamp()
     assert moment("2025-03-01T14:30:05.500000+0200") == moment("2025-03-01T12:30:05Z") + 0.5
     assert moment("2025-03-01 12:30") == datetime(2025, 3, 1, 12, 30).timestamp()

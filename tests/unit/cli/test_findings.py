@@ -75,9 +75,8 @@ def test_a_plan_of_wrong_files_as_json_is_their_diagnostics(scenario):
     assert [entry["code"] for entry in json.loads(done.out)["diagnostics"]] == ["unknown-field"]
     assert done.err == "error: 1 problem in 1 file\n"
     scenario.write("job.launcher.yaml", WARNS)
-    assert (
-        json.loads(scenario.launcher("plan", file, "--format", "json").out)["version"] == "launcher.plan/v3"
-    )
+    planned = json.loads(scenario.launcher("plan", file, "--format", "json").out)
+    assert planned["version"] == "launcher.plan/v3"
 
 
 def test_the_published_schema_describes_what_is_printed(scenario):

@@ -116,9 +116,7 @@ def test_further_lines_of_a_fact_cannot_forge_another_fact():
 def test_a_value_breaks_out_of_no_table_and_no_fence(value):
     text = plan_markdown(plan([launch("a", args=(value,))]))
     [fence] = [line.removesuffix("diff") for line in text.splitlines() if line.endswith("`diff")]
-    assert [line for line in text.splitlines() if line.strip("`") == "" and len(line) >= len(fence)] == [
-        fence
-    ]
+    assert [row for row in text.splitlines() if row.strip("`") == "" and len(row) >= len(fence)] == [fence]
     rows = [line for line in text.splitlines() if line.startswith("| `")]
     assert all(_cells(row) == 6 for row in rows)
     assert "![a](" not in "".join(rows)
@@ -175,9 +173,8 @@ def test_a_sequence_is_known_wherever_the_output_is_cut():
             made, rest = made + text.feed(rest[:size]), rest[size:]
         made += text.finish()
         assert made == terminal_text(whole)
-        assert made.startswith(
-            b"\x1b[1;31mx\x1b[0m\x1b[K" + expected + b"\xff\xe2\x82\xac" + rb"\x1b[3" + b"\n1m"
-        )
+        end = expected + b"\xff\xe2\x82\xac" + rb"\x1b[3" + b"\n1m"
+        assert made.startswith(b"\x1b[1;31mx\x1b[0m\x1b[K" + end)
         assert made.endswith(rb"\x9b2J" + b"\r\b" + rb"\x1b")
 
 

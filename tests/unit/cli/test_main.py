@@ -75,10 +75,8 @@ def test_a_wrong_command_line_exits_64_with_the_right_form(scenario, argv, print
 
 def test_errors_are_one_sentence_and_a_hint(scenario):
     done = scenario.launcher("status", "nothing", code=1)
-    assert done.err.splitlines() == [
-        "error: no job or app is named `nothing`",
-        "hint: `launcher list` shows all apps",
-    ]
+    hints = ["error: no job or app is named `nothing`", "hint: `launcher list` shows all apps"]
+    assert done.err.splitlines() == hints
 
 
 def test_the_version_is_one_line(scenario):
@@ -159,10 +157,8 @@ def test_completion_scripts_are_valid_shell(scenario):
 
 @pytest.mark.slow
 def test_completion_offers_the_existing_names(scenario):
-    script = (
-        f'launcher() {{ "{sys.executable}" -m launcher "$@"; }}\n'
-        + scenario.launcher("completion", "bash").out
-    )
+    script = f'launcher() {{"{sys.executable}" -m launcher "$@";}}\n'
+    script += scenario.launcher("completion", "bash").out
     scenario.run_to_end(scenario.job("true", name="train-small"))
     scenario.job("true", name="other", top="targets:\n  # where\n  prod:\n    vars: {}\n  stage: {}")
     scenario.write("x.launcher.toml", "[targets.edge.roles.main]\n")

@@ -63,9 +63,8 @@ def test_a_word_of_a_command_is_quoted_where_its_borders_would_be_unclear(word, 
 def test_a_new_role_shows_its_command():
     job = launch("train")
     more = Role(name="eval", image="", entrypoint="python", args=["eval.py"], num_replicas=2)
-    text = lines(
-        [replace(job, app=replace(job.app, roles=[*job.app.roles, more]))], [attempt(job, "succeeded")]
-    )
+    changed = replace(job, app=replace(job.app, roles=[*job.app.roles, more]))
+    text = lines([changed], [attempt(job, "succeeded")])
     assert text[1] == "      + roles.eval: ×2  python eval.py"
 
 
@@ -109,9 +108,8 @@ def test_a_name_of_more_than_half_a_line_pushes_no_other_line_out_of_it():
 
 def test_a_note_that_several_jobs_share_is_shown_once():
     made = plan([launch(name) for name in "abc"])
-    notes = {
-        step.key: ["GPUs are shared", *(["of b alone"] if step.key.job == "b" else [])] for step in made.steps
-    }
+    own = {"b": ["of b alone"]}
+    notes = {step.key: ["GPUs are shared", *own.get(step.key.job, [])] for step in made.steps}
     text = plan_text(made.with_notes(notes))
     assert text.count("GPUs are shared") == 1
     assert "\nnote for all 3 jobs: GPUs are shared\n" in text

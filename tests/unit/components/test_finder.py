@@ -51,9 +51,8 @@ def installed(tmp_path, monkeypatch):
         folder.mkdir(parents=True)
         (tmp_path / "acme_components" / "__init__.py").write_text("")
         (folder / "__init__.py").write_text(TRAIN)
-        (folder / "utils.py").write_text(
-            TRAIN.replace("train(", "echo(", 1) + "\nraise SystemExit('imported')"
-        )
+        text = TRAIN.replace("train(", "echo(", 1)
+        (folder / "utils.py").write_text(f"{text}\nraise SystemExit('imported')")
         monkeypatch.syspath_prepend(str(tmp_path))
 
     yield install
@@ -271,9 +270,8 @@ def test_the_source_of_a_built_in_component_is_a_component_file(tmp_path, name, 
     path = tmp_path / "copied.py"
     path.write_text(get_builtin_source(name))
     if name == "dist.ddp":
-        path.write_text(
-            "_TORCH_DEBUG_FLAGS = {}\n" + get_builtin_source(name).replace("from __future__", "#")
-        )
+        source = get_builtin_source(name).replace("from __future__", "#")
+        path.write_text(f"_TORCH_DEBUG_FLAGS = {{}}\n{source}")
     original = get_component(name)
     copied = get_component(f"{path}:{original.fn_name}")
     assert materialize_appdef(copied.fn, words) == materialize_appdef(original.fn, words)

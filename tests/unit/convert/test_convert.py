@@ -203,9 +203,8 @@ def test_a_link_out_of_the_repository_is_not_read(folder, tmp_path, capsys):
 def test_no_environment_and_no_env_file_is_read(folder, monkeypatch, capsys):
     monkeypatch.setenv("TAG", "from-the-environment")
     (folder / ".env").write_text("TAG=from-a-file\n")
-    (folder / "compose.yaml").write_text(
-        "services: {a: {image: 'i:${TAG:-1}', command: '$TAG', env_file: .env}}\n"
-    )
+    text = "services: {a: {image: 'i:${TAG:-1}', command: '$TAG', env_file: .env}}\n"
+    (folder / "compose.yaml").write_text(text)
     assert main(["convert", "compose.yaml"]) == 0
     got = capsys.readouterr()
     assert "from-" not in got.out + got.err

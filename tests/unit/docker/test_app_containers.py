@@ -18,9 +18,8 @@ def container(
     events = {
         **LABELS, "launcher.replica": str(k), **{f"launcher.{key}": text for key, text in labels.items()},
     }  # fmt: skip
-    return Container(
-        id=f"id-{name}", name=name, state="running", labels=events, created_at=created_at, image_id=image
-    )
+    about = {"state": "running", "labels": events, "created_at": created_at, "image_id": image}
+    return Container(id=f"id-{name}", name=name, **about)
 
 
 class Images:

@@ -151,9 +151,8 @@ def test_an_api_version_that_is_too_new_is_reported_with_the_version_of_the_engi
     ):
         engine.containers()
     assert "DOCKER_API_VERSION" in (caught.value.hint or "")
-    assert [path for path in fake.asked if not path.endswith("/_ping")] == [
-        "GET /v1.99/containers/json?all=1"
-    ]
+    asked = [path for path in fake.asked if not path.endswith("/_ping")]
+    assert asked == ["GET /v1.99/containers/json?all=1"]
 
 
 def test_the_version_is_agreed_on_once(tmp_path: Path):

@@ -40,9 +40,8 @@ def cases() -> Iterator[object]:
         ):
             name = kind if kind == "launcher.toml" else f"job.launcher.{kind}"
             after = after or before
-            yield pytest.param(
-                name, before.rstrip("\n") + "\n", after.rstrip("\n") + "\n", id=f"{kind}: {about}"
-            )
+            before, after = (f"{text.rstrip()}\n" for text in (before, after))
+            yield pytest.param(name, before, after, id=f"{kind}: {about}")
 
 
 @pytest.mark.parametrize(("name", "before", "after"), [*cases()])

@@ -13,9 +13,8 @@ from launcher.git import Repository, normalise_remote, repository
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
 
-WHO = {
-    f"GIT_{role}_{part}": "x@example.org" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")
-}
+PARTS = [f"{role}_{part}" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")]
+WHO = {f"GIT_{part}": "x@example.org" for part in PARTS}
 
 
 def git(folder: Path, *args: str) -> str:

@@ -82,9 +82,8 @@ def test_a_long_line_is_cut_around_the_range() -> None:
 
 def test_help_and_source_fit_a_narrow_terminal_and_text_to_copy_stays_whole() -> None:
     text = "a: " + "x" * 40 + "HERE" + "y" * 40 + "\n"
-    found = at(
-        text, "HERE", label="did you mean `there`?", hint="write `a: [one, two, three]` in its place, or none"
-    )
+    hint = "write `a: [one, two, three]` in its place, or none"
+    found = at(text, "HERE", label="did you mean `there`?", hint=hint)
     assert found.render(columns=50) == (
         "error[wrong-type]: no\n"
         " --> f.yaml:1:44\n"

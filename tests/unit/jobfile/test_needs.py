@@ -149,9 +149,8 @@ def project(folder: Path) -> Path:
 
 def test_a_need_is_the_same_whichever_files_are_given(tmp_path: Path) -> None:
     job(project(tmp_path), "train", "matrix: {n: [1, $<var.last>]}\nvars: {last: {type: int, default: 2}}")
-    path = job(
-        tmp_path, "sum", "needs: [train]\nvars: {last: {type: int, default: 2}}\nmatrix: {m: [$<var.last>]}"
-    )
+    text = "needs: [train]\nvars: {last: {type: int, default: 2}}\nmatrix: {m: [$<var.last>]}"
+    path = job(tmp_path, "sum", text)
     for variables in ({}, {"last": "7"}):
         whole = compile_files([str(tmp_path)], variables=variables).launches
         alone = compile_files([str(path)], variables=variables).launches

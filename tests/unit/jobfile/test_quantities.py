@@ -45,9 +45,8 @@ def test_a_bare_number_in_quotes_is_refused_with_what_a_bare_number_means():
 
 def test_every_unit_that_the_hint_lists_is_accepted():
     _, hint = refusal(memory_mib, "4X")
-    listed = re.findall(
-        r"\b(?:[KMGT]iB?|[kMGT]?B|[bkmgt])\b", hint.partition("units: ")[2].partition(" as ")[0]
-    )
+    units = hint.partition("units: ")[2].partition(" as ")[0]
+    listed = re.findall(r"\b(?:[KMGT]iB?|[kMGT]?B|[bkmgt])\b", units)
     assert len(listed) == 18
     for unit in listed:
         assert memory_mib(f"2{unit}") >= 1

@@ -33,9 +33,8 @@ def _document(roles: str) -> Any:
 
 
 def test_the_document_holds_the_order_of_roles_only_where_it_is_set() -> None:
-    server, main = _document(
-        SERVER + "  main: {entrypoint: m, depends_on: {server: started}, retry_delay: 1m}\n"
-    )
+    main = "  main: {entrypoint: m, depends_on: {server: started}, retry_delay: 1m}\n"
+    server, main = _document(SERVER + main)
     assert server == {"name": "server", "entrypoint": "s", "service": True, "ready": {"port": 80}}
     assert main == {"name": "main", "entrypoint": "m", "depends_on": {"server": "started"}, "retry_delay": 60}
 
@@ -88,6 +87,5 @@ def test_a_circle_is_reported_once_from_its_first_role() -> None:
         Role("b", "", entrypoint="x", depends_on={"a": "started"}),
         Role("c", "", entrypoint="x", depends_on={"b": "started"}),
     ]
-    assert [found.message for found in check_app(AppDef("app", roles))] == [
-        "roles wait for each other: a → c → b → a"
-    ]
+    found = [each.message for each in check_app(AppDef("app", roles))]
+    assert found == ["roles wait for each other: a → c → b → a"]

@@ -60,9 +60,8 @@ def test_a_value_read_alone_is_the_same_value(text: str) -> None:
 
 def test_keys_are_placed_in_headers_and_dotted_names() -> None:
     document = parse_toml(Source("f", "toml", "[a.b]\nc.d = 1\n"))
-    found = [
-        document.key_range(path).start for path in (("a",), ("a", "b"), ("a", "b", "c"), ("a", "b", "c", "d"))
-    ]
+    paths = [tuple("abcd"[:n]) for n in range(1, 5)]
+    found = [document.key_range(path).start for path in paths]
     assert found == [1, 3, 6, 8]
 
 
@@ -94,10 +93,8 @@ def test_equal_keys_are_all_found_and_the_rest_is_checked() -> None:
         "2:1 duplicate-key: `a` stands twice in this mapping",
         "5:1 duplicate-key: `c` stands twice in this mapping",
     ]
-    assert [place.span and place.span.line for found in document.problems for place in found.related] == [
-        1,
-        4,
-    ]
+    spans = [place.span for found in document.problems for place in found.related]
+    assert [span and span.line for span in spans] == [1, 4]
     assert document.value == {"a": 1, "b": {"c": 1, "d": 3}}
 
 

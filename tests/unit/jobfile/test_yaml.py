@@ -81,22 +81,19 @@ def test_features_of_yaml_that_job_files_do_not_have_are_reported_at_their_place
     assert [line.split(": ")[0] for line in problems(text)] == expected
 
 
-def test_the_depth_of_yaml_is_bounded() -> None:
+STEP = "[" * 40 + "1" + "]" * 40
+BOMB = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9))
+
+
+@pytest.mark.parametrize(("text", "problem"), [
+    ("a: " + "[" * 64 + "]" * 64, "1:67 too-large: values are nested deeper than 64 levels"),
+    (f"a: &a {STEP}\nb: {'[' * 40}*a{']' * 40}\n", "too-large: values are nested deeper than 64 levels"),
+    (f"a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n{BOMB}", "too-large: the file holds more than 20,000 values"),
+], ids=["depth", "depth of aliases", "aliases, as often as they are used"])  # fmt: skip
+def test_the_size_of_yaml_is_bounded(text: str, problem: str) -> None:
+    [found] = problems(text)
+    assert found.endswith(problem)
     assert not problems("a: " + "[" * 63 + "]" * 63)
-    assert problems("a: " + "[" * 64 + "]" * 64) == [
-        "1:67 too-large: values are nested deeper than 64 levels"
-    ]
-
-
-def test_aliases_count_towards_the_depth_of_yaml() -> None:
-    step = "[" * 40 + "1" + "]" * 40
-    assert "too-large" in problems(f"a: &a {step}\nb: {'[' * 40}*a{']' * 40}\n")[0]
-
-
-def test_aliases_count_as_often_as_they_are_used() -> None:
-    bomb = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-    bomb += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
-    assert "too-large: the file holds more than 20,000 values" in problems("\n".join(bomb))[0]
 
 
 def test_a_chain_of_merge_keys_costs_nothing() -> None:

@@ -330,9 +330,7 @@ def test_a_supervisor_without_an_ask_loads_nothing_for_turns(supervise: Supervis
     assert app.ask({"op": "go", "turn": None}) == {"ok": "started"}
     app.exited()
     assert "launcher.schedulers.local.supervisor" in app.errors
-    assert not [
-        name for name in app.errors.split() if name.startswith("launcher.turns") or name.endswith(".turn")
-    ]
+    assert not [n for n in app.errors.split() if n.startswith("launcher.turns") or n.endswith(".turn")]
 
 
 def test_processes_of_two_supervisors_that_die_one_after_the_other_are_ended(supervise, table):

@@ -16,9 +16,8 @@ ID = id_of("train-1-abcde", "failed", "0123456789")
 
 @pytest.fixture
 def body() -> str:
-    app = AppRecord(
-        "local_cwd", "p", "train-1-abcde", key=("p", "default", "train"), number=1, state="failed"
-    )
+    key = ("p", "default", "train")
+    app = AppRecord("local_cwd", "p", "train-1-abcde", key=key, number=1, state="failed")
     app.message, app.ended_at = "main/0 exited with 3: \x1b[31mbo\u00f6m", 1.5
     return body_of(app)
 

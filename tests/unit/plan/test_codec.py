@@ -81,9 +81,8 @@ def plans(draw: st.DrawFn) -> Plan:
         desired, *seen, *gone, scopes=SCOPES, retry_failed=draw(st.booleans()), prune=draw(st.booleans()),
         take_over=draw(st.booleans()),
     )  # fmt: skip
-    made = made.with_notes(
-        {JobKey("default", "default", "a"): draw(st.lists(st.text(max_size=3), max_size=2))}
-    )
+    notes = draw(st.lists(st.text(max_size=3), max_size=2))
+    made = made.with_notes({JobKey("default", "default", "a"): notes})
     return made.stamped(plan_id="p1", created_at=draw(st.integers(0, 2**32)), commits={ORIGIN: "abc-dirty"})
 
 
@@ -117,9 +116,8 @@ def _rich() -> dict[str, Any]:
         [train, job("taken")], attempt(old, "running", 2), attempt(old, "reserved", 3), gone, taken,
         scopes=SCOPES,
     )  # fmt: skip
-    made = made.with_notes({train.key: ["a note"]}).stamped(
-        plan_id="p1", created_at=0, commits={ORIGIN: "abc"}
-    )
+    made = made.with_notes({train.key: ["a note"]})
+    made = made.stamped(plan_id="p1", created_at=0, commits={ORIGIN: "abc"})
     return encode(made)
 
 

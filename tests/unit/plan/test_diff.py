@@ -99,9 +99,7 @@ def test_the_order_of_roles_is_one_change() -> None:
     other = {"name": "eval", "entrypoint": "python"}
     old = {"scheduler": "s", "roles": [BARE, other]}
     new = {"scheduler": "s", "roles": [other, BARE]}
-    assert [str(change) for change in diff(old, new)] == [
-        '~ roles: ["trainer", "eval"] → ["eval", "trainer"]'
-    ]
+    assert [str(each) for each in diff(old, new)] == ['~ roles: ["trainer", "eval"] → ["eval", "trainer"]']
 
 
 def test_values_of_different_types_are_distinguished() -> None:

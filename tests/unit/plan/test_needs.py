@@ -371,9 +371,8 @@ SHARED = {"home": "mine", "shared": ["local_docker"]}
 
 def between(desired: list[Launch], *attempts: Attempt) -> Plan:
     """Return the plan of a state folder that shares the engine of local_docker with others."""
-    return reconcile(
-        desired, merge(ledger=attempts, engines=attempts, fingerprints={"local_cwd": "l"}, **SHARED)
-    )
+    seen = merge(ledger=attempts, engines=attempts, fingerprints={"local_cwd": "l"}, **SHARED)
+    return reconcile(desired, seen)
 
 
 def test_the_editions_of_another_state_folder_are_not_compared() -> None:

@@ -48,9 +48,8 @@ def test_a_text_with_nothing_in_common_is_not_shown_without_end() -> None:
     assert found[-1] == ("+", f"… and {1003 - MOST} more lines")
 
 
-words = st.lists(st.sampled_from(["a", "bb", "--seed=7", "x" * 50, "\n", "\t", "\x1b[1m"]), max_size=30).map(
-    " ".join
-)
+PIECES = st.sampled_from(["a", "bb", "--seed=7", "x" * 50, "\n", "\t", "\x1b[1m"])
+words = st.lists(PIECES, max_size=30).map(" ".join)
 
 
 @unhurried

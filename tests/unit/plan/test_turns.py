@@ -226,9 +226,8 @@ def test_an_interrupted_submission_is_not_resumed_without_its_gpus() -> None:
 
 
 def test_a_saved_plan_has_the_limits_of_its_jobs() -> None:
-    launch = asking(
-        cpu=2, matrix="sweep", max_parallel=4, caps=Caps(cpu=1.5, memory_mb=512, gpus=0), queue=False
-    )
+    caps = Caps(cpu=1.5, memory_mb=512, gpus=0)
+    launch = asking(cpu=2, matrix="sweep", max_parallel=4, caps=caps, queue=False)
     made = planned([launch, *sweep(3, cpu=2)]).stamped(plan_id="p", created_at=0)
     back = loads(dumps(made))
     assert back.turns == made.turns != ()

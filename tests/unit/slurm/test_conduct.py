@@ -473,9 +473,8 @@ def test_a_wrapper_that_waits_for_another_start_leaves_with_its_conductor(site: 
 def test_a_replica_whose_step_is_killed_before_it_has_reported_the_start_is_started_again(site: Site) -> None:
     srun, used = (site.bin / "srun").read_text(), site.shared / "used"
     site.program("real", srun)
-    site.program(
-        "mute", srun.replace("stdin=subprocess.PIPE,", "stdin=subprocess.PIPE, stdout=-3, stderr=-3,")
-    )
+    muted = srun.replace("stdin=subprocess.PIPE,", "stdin=subprocess.PIPE, stdout=-3, stderr=-3,")
+    site.program("mute", muted)
     first = f'[ -e {used} ] || {{ touch {used}; exec {site.bin}/mute "$@"; }}'
     site.program("srun", f'#!/bin/sh\n{first}\nexec {site.bin}/real "$@"\n')
     stays = "trap '' TERM; echo up; while :; do sleep 0.1; done"

@@ -257,9 +257,8 @@ def test_a_request_is_bound_more_than_once_and_stays_as_it_was():
     request = build_request(app, options().resolve({}), session="s")
     before = deepcopy(request.__dict__)
     outputs = {"output_dir": "/o", "needs.prepare.output_dir": "/p"}
-    first = bind_request(
-        request, "a-1-x", outputs, {"LAUNCHER_ATTEMPT": "1", "LAUNCHER_NEEDS": "[${app_id}]"}
-    )
+    own = {"LAUNCHER_ATTEMPT": "1", "LAUNCHER_NEEDS": "[${app_id}]"}
+    first = bind_request(request, "a-1-x", outputs, own)
     second = bind_request(request, "a-2-y")
     assert request.__dict__ == before
     assert the_one(first)["argv"] == ["true", "a-1-x", "/o/x", "/p"]

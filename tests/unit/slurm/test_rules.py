@@ -13,9 +13,8 @@ from tests.unit.slurm.requests import role
 
 def found(*roles: Role, **cfg: Any) -> list[tuple[str, str]]:
     """Return the dotted path and the message of each problem."""
-    return [
-        (".".join(map(str, each.path)), each.message) for each in problems(AppDef("app", list(roles)), cfg)
-    ]
+    found = problems(AppDef("app", list(roles)), cfg)
+    return [(".".join(map(str, each.path)), each.message) for each in found]
 
 
 def sized(name: str = "r", *, cpu: float = 1, gpu: float = 0, memory: float = 0, kind: str = "") -> Role:
@@ -96,33 +95,21 @@ def test_an_amount_without_end_is_a_problem_and_no_failure(field):
         check(app, {"sbatch": {"mem": "0"}})
 
 
-@pytest.mark.parametrize(("name", "words"), [
-    ("partition", "write `partition` beside `sbatch`"),
-    ("ntasks-per-node", "write `ntasks_per_node` beside"),
-    ("chdir", "write `workdir` beside"),
-    ("--time", "write `time` beside"),
-    ("array", "use `matrix`"),
-    ("dependency", "use `needs`"),
-    ("output", "launcher logs"),
-    ("job-name", "app id"),
-    ("export-file", "`env` of the role"),
-    ("wrap", "the command is that of the roles"),
-    ("cpus_per_task", "resource.cpu"),
-    ("--exclusive", "want the long name"),
-    ("mail_user", "want the long name"),
-    ("reservaton", "sbatch has no option `reservaton`; did you mean `reservation`?"),
-    *((name, "option") for name in ("", "a b", "x=y", "-", "new\nline")),
+@pytest.mark.parametrize(("name", "value", "words"), [
+    ("partition", "1", "write `partition` beside `sbatch`"), ("chdir", "1", "write `workdir` beside"),
+    ("ntasks-per-node", "1", "write `ntasks_per_node` beside"), ("--time", "1", "write `time` beside"),
+    ("array", "1", "use `matrix`"), ("dependency", "1", "use `needs`"), ("output", "1", "launcher logs"),
+    ("job-name", "1", "app id"), ("export-file", "1", "`env` of the role"),
+    ("wrap", "1", "the command is that of the roles"), ("cpus_per_task", "1", "resource.cpu"),
+    ("--exclusive", "1", "want the long name"), ("mail_user", "1", "want the long name"),
+    ("reservaton", "1", "sbatch has no option `reservaton`; did you mean `reservation`?"),
+    *((name, "1", "option") for name in ("", "a b", "x=y", "-", "new\nline")),
+    *(("reservation", value, "") for value in ("one\ntwo", "bell\x07", "tab\t")),
 ])  # fmt: skip
-def test_an_option_that_sbatch_cannot_get_is_refused_with_the_remedy(name, words):
-    [(path, message)] = found(role(), sbatch={name: "1"})
+def test_an_option_or_value_that_sbatch_cannot_get_is_refused_with_the_remedy(name, value, words):
+    [(path, message)] = found(role(), sbatch={name: value})
     assert path == f"cfg.sbatch.{name}"
     assert words in message
-
-
-@pytest.mark.parametrize("value", ["one\ntwo", "bell\x07", "tab\t"])
-def test_a_value_for_sbatch_is_one_line(value):
-    [(path, _)] = found(role(), sbatch={"reservation": value})
-    assert path == "cfg.sbatch.reservation"
 
 
 @pytest.mark.parametrize(("fields", "cfg", "shown"), [
@@ -144,11 +131,8 @@ def test_fields_that_slurm_treats_differently_are_noted(fields, cfg, shown):
     assert shown in note
 
 
-def test_a_plain_app_has_no_note():
-    assert notes(AppDef("app", [sized(cpu=2, gpu=1)]), {}) == []
-
-
 @pytest.mark.parametrize(("roles", "noted"), [
+    ([sized(cpu=2, gpu=1)], []),
     (
         [sized("a", memory=100), sized("b", cpu=4, memory=300)],
         ["each replica gets 4 cores: whole ones, and all replicas of a job alike",
@@ -160,13 +144,8 @@ def test_a_plain_app_has_no_note():
     ([role(mounts=[BindMount("/data", "/data")])],
         ["role `r`: mounts are not made by slurm; the paths of its nodes are used"]),
     ([FIRST, SECOND], ["role `a`: no LAUNCHER_HOST_B, for it may start before that host is known"]),
-    (
-        [SECOND, FIRST],
-        [
-            "role `a`: no LAUNCHER_RANK0_HOST and LAUNCHER_HOST_B, for it may start before that host is"
-            " known"
-        ],
-    ),
+    ([SECOND, FIRST], ["role `a`: no LAUNCHER_RANK0_HOST and LAUNCHER_HOST_B, for it may start before that"
+        " host is known"]),
 ])  # fmt: skip
 def test_differences_between_roles_are_noted(roles, noted):
     assert notes(AppDef("app", roles), {}) == noted

@@ -284,9 +284,8 @@ def test_a_need_whose_end_is_not_known_is_to_be_looked_up_first():
 
 def test_needs_in_a_circle_come_to_an_end():
     text = "gone CANCELLED; needs {}="
-    apps = {
-        one: behind(text.format(other), one, other) for one, other in (("a-1-x", "b-1-x"), ("b-1-x", "a-1-x"))
-    }
+    pairs = (("a-1-x", "b-1-x"), ("b-1-x", "a-1-x"))
+    apps = {one: behind(text.format(other), one, other) for one, other in pairs}
     assert sorted(new_ends(apps)) == ["a-1-x", "b-1-x"]
 
 
@@ -300,9 +299,8 @@ def test_an_attempt_comes_back_as_it_was_reserved_with_its_present_state():
 
 
 def test_an_app_without_a_job_is_no_attempt():
-    seen = seen_app(
-        of("", attempt={"key": None, "name": "sim", "session": "s", "app_id": "sim-1", "created_at": 1.0})
-    )
+    attempt = {"key": None, "name": "sim", "session": "s", "app_id": "sim-1", "created_at": 1.0}
+    seen = seen_app(of("", attempt=attempt))
     assert seen.attempt() is None
     assert (seen.record.handle, seen.record.name, seen.record.job) == ("slurm://s/sim-1", "sim", None)
 
