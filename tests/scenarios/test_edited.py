@@ -201,11 +201,8 @@ def test_explain_shows_the_needs_and_files_of_a_success(scenario, train):
 def test_explain_refuses_unknown_jobs_and_options_that_it_cannot_combine(scenario, train):
     scenario.launcher("plan", train, "--explain", "trane", code=64)
     for option in (
-        ["--out", "plan.json"],
-        ["--format", "markdown"],
-        ["--fail-on", "held"],
-        ["--show-request"],
-    ):
+        ["--out", "plan.json"], ["--format", "markdown"], ["--fail-on", "held"], ["--show-request"],
+    ):  # fmt: skip
         done = scenario.launcher("plan", train, "--explain", "train", *option, code=64)
         assert "explain" in done.err
     new = scenario.job("true", name="new")

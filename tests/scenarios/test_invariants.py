@@ -73,12 +73,8 @@ def test_a_job_has_one_digest_in_every_checkout_and_environment(scenario, tmp_pa
     elsewhere = shutil.copytree(file.parent, tmp_path / "another checkout") / file.name
     seen = {digest(scenario, file), digest(scenario, elsewhere), digest(scenario, file, cwd="/")}
     for name, value in (
-        ("TZ", "Asia/Tokyo"),
-        ("LC_ALL", "C"),
-        ("HOME", "/"),
-        ("USER", "x"),
-        ("PYTHONHASHSEED", "7"),
-    ):
+        ("TZ", "Asia/Tokyo"), ("LC_ALL", "C"), ("HOME", "/"), ("USER", "x"), ("PYTHONHASHSEED", "7"),
+    ):  # fmt: skip
         monkeypatch.setenv(name, value)
         seen.add(digest(scenario, file))
     assert len(seen) == 1

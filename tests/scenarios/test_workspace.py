@@ -115,10 +115,8 @@ def writes_into_its_workspace(scenario):
     scenario.write("src/train.py", "print(1)")
     scenario.write("src/code/part.py", "")
     for args in (
-        ["init", "-q"],
-        ["add", "."],
-        ["-c", "user.name=x", "-c", "user.email=x@y", "commit", "-qmx"],
-    ):
+        ["init", "-q"], ["add", "."], ["-c", "user.name=x", "-c", "user.email=x@y", "commit", "-qmx"],
+    ):  # fmt: skip
         subprocess.run(["git", *args], cwd=scenario.folder, check=True)
     scenario.run_to_end(file)
     return file

@@ -189,10 +189,8 @@ def test_an_answer_of_another_shape_is_named(fake: FakeGitHub, text: str) -> Non
     fake.faults.text = text
     github = client(fake)
     for act in (
-        lambda: github.comments(1),
-        lambda: github.add_comment(1, "x"),
-        lambda: github.check_runs(SHA),
-    ):
+        lambda: github.comments(1), lambda: github.add_comment(1, "x"), lambda: github.check_runs(SHA),
+    ):  # fmt: skip
         with pytest.raises(GitHubError, match="JSON of another shape"):
             act()
 

@@ -142,18 +142,10 @@ def test_the_hint_on_a_missing_branch_names_a_branch_that_the_clone_has(
     for command in (
         ("init", "-q", "-b", "trunk", str(repo)),
         (
-            "-C",
-            str(repo),
-            "-c",
-            "user.name=a",
-            "-c",
-            "user.email=a@b",
-            "commit",
-            "-q",
-            "--allow-empty",
+            "-C", str(repo), "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty",
             "-mx",
         ),
-    ):
+    ):  # fmt: skip
         subprocess.run(["git", *command], check=True)
     said = scenario.launcher("synced", "--branch", "trunc", code=1, cwd=repo).err
     assert "did you mean `trunk`?" in said

@@ -90,13 +90,8 @@ def test_a_workspace_leaves_out_files_that_no_job_reads(scenario):
     job = scenario.job("ls -A", name="list", top="workspace: .")
     digest = digest_of(scenario, job)
     for name in (
-        ".venv/lib/x.py",
-        "sub/.venv/x",
-        ".vscode/settings.json",
-        ".github/x",
-        ".launcher/s",
-        "a/.cache/x",
-    ):
+        ".venv/lib/x.py", "sub/.venv/x", ".vscode/settings.json", ".github/x", ".launcher/s", "a/.cache/x",
+    ):  # fmt: skip
         scenario.write(name, "x")
     assert digest_of(scenario, job) == digest
     scenario.write("train.py", "x")

@@ -51,12 +51,8 @@ def shown(scenario, *argv: str) -> Samples:
 
 def test_apps_are_counted_by_state_and_final_ends_by_outcome(scenario, ledger):
     for job, state in (
-        ("a", "succeeded"),
-        ("b", "succeeded"),
-        ("c", "failed"),
-        ("d", "lost"),
-        ("e", "running"),
-    ):
+        ("a", "succeeded"), ("b", "succeeded"), ("c", "failed"), ("d", "lost"), ("e", "running"),
+    ):  # fmt: skip
         record(ledger, job, state)
     found = shown(scenario)
     apps = {key: value for key, value in found.items() if key[0] in ("apps", "attempts_total")}

@@ -220,13 +220,9 @@ def test_edits_of_the_request_of_the_job_are_followed_or_refused():
     assert labels == {"launcher.replicas": "1", "launcher.grace-s": "2.5", "launcher.timeout-s": "9"}
     check_head(job, request())
     for edit in (
-        {"network": "host"},
-        {"handle": "x"},
-        {"app_id": "x"},
-        {"scratch": "x"},
-        {"role_retries": {}},
+        {"network": "host"}, {"handle": "x"}, {"app_id": "x"}, {"scratch": "x"}, {"role_retries": {}},
         {"role_rules": {"worker": {"retry_delay": 2}}},
-    ):
+    ):  # fmt: skip
         with pytest.raises(SchedulerError, match=f"`{next(iter(edit))}`"):
             check_head(replace(job, **edit), request())
 

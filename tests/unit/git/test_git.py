@@ -49,11 +49,8 @@ def test_every_path_in_a_work_tree_finds_the_same_repository(work_tree, monkeypa
     assert repo.root == str(work_tree)
     monkeypatch.chdir(work_tree / "jobs")
     for path in (
-        work_tree,
-        work_tree / "jobs",
-        work_tree / "jobs" / "not-yet.yaml",
-        Path("train.launcher.yaml"),
-    ):
+        work_tree, work_tree / "jobs", work_tree / "jobs" / "not-yet.yaml", Path("train.launcher.yaml"),
+    ):  # fmt: skip
         assert found(path) is repo
 
 
@@ -245,13 +242,10 @@ def hostile(work_tree: Path, canary: Path) -> None:
         *("core.fsmonitor", "core.sshCommand", "core.alternateRefsCommand", "core.pager", "core.editor"),
         *("filter.evil.clean", "filter.evil.smudge", "filter.evil.process", "diff.evil.textconv"),
         *(
-            "diff.evil.command",
-            "diff.external",
-            "gpg.program",
-            "credential.helper",
+            "diff.evil.command", "diff.external", "gpg.program", "credential.helper",
             "uploadpack.packObjectsHook",
         ),
-    ):
+    ):  # fmt: skip
         git(work_tree, "config", key, str(program))
     git(work_tree, "config", "filter.evil.required", "true")
     git(work_tree, "config", "log.showSignature", "true")

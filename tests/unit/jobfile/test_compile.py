@@ -194,12 +194,8 @@ def files(folder: Path, *paths: str) -> list[str]:
 def test_a_directory_means_every_job_file_below_it(tmp_path: Path) -> None:
     folder = tmp_path / "w"
     for name in (
-        "b.launcher.yaml",
-        "a.launcher.yml",
-        "sub/c.launcher.yaml",
-        ".hidden/d.launcher.yaml",
-        "e.yaml",
-    ):
+        "b.launcher.yaml", "a.launcher.yml", "sub/c.launcher.yaml", ".hidden/d.launcher.yaml", "e.yaml",
+    ):  # fmt: skip
         write(folder / name, Path(name).name[0])
     (folder / "f.launcher.toml").write_text('version=1\nname="f"\nroles.m.entrypoint="x"\n')
     assert files(folder, ".") == ["a", "b", "f", "c"]

@@ -115,14 +115,10 @@ def here(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("client", "how", "is_alive"), [
-    ({}, {}, True),
-    ({"pid": 1 << 30}, {}, False),
-    (None, {}, False),
-    ({**NOWHERE, "at": 0.0, "quiet_s": 5.0}, {}, True),
-    ({**NOWHERE, "at": 4e9, "quiet_s": 5.0}, {}, True),
+    ({}, {}, True), ({"pid": 1 << 30}, {}, False), (None, {}, False),
+    ({**NOWHERE, "at": 0.0, "quiet_s": 5.0}, {}, True), ({**NOWHERE, "at": 4e9, "quiet_s": 5.0}, {}, True),
     ({**NOWHERE, "at": 4e9, "quiet_s": owner.PATIENCE_S + 1}, {}, False),
-    ({**NOWHERE, "at": 1000.0}, {"now": 1500.0}, True),
-    ({**NOWHERE, "at": 1000.0}, {"now": 1700.0}, False),
+    ({**NOWHERE, "at": 1000.0}, {"now": 1500.0}, True), ({**NOWHERE, "at": 1000.0}, {"now": 1700.0}, False),
     ({**NOWHERE, "at": 1000.0}, {"now": 1500.0, "take_over": True}, False),
 ])  # fmt: skip
 def test_a_submission_is_unfinished_without_a_living_client(client, how, is_alive):
