@@ -121,20 +121,15 @@ PROJECT = Kind(
     WHOLE,
     "",
     {
-        'projcet = "vision"\n': "2:1",
-        "project = 3\n": "2:11",
-        'project = "Vision Team"\n': "2:11",
-        '[lifecycle]\non_failed = "retry"\n': "3:13",
-        '[queue]\nmemory = "4gigs"\n': "3:10",
+        'projcet = "vision"\n': "2:1", "project = 3\n": "2:11", 'project = "Vision Team"\n': "2:11",
+        '[lifecycle]\non_failed = "retry"\n': "3:13", '[queue]\nmemory = "4gigs"\n': "3:10",
         '[schedulers.slurm]\npartiton = "gpu"\n': "3:1",
-        '[schedulers.local_docker]\nimage_pull = "often"\n': "3:14",
-        '[defaults]\nname = "a"\n': "3:1",
+        '[schedulers.local_docker]\nimage_pull = "often"\n': "3:14", '[defaults]\nname = "a"\n': "3:1",
         "[defaults.role]\nnum_replica = 2\n": "3:1",
         '[targets.slurm]\nscheduler = "slurm"\ncfg = { log_dir = "x" }\n': "4:9",
-        '[vars]\nepochs = { type = "int", default = "x" }\n': "3:",
-        '[cli.run]\nsheduler = "slurm"\n': "3:1",
+        '[vars]\nepochs = { type = "int", default = "x" }\n': "3:", '[cli.run]\nsheduler = "slurm"\n': "3:1",
     },
-)
+)  # fmt: skip
 KINDS = pytest.mark.parametrize("kind", [JOB, PROJECT], ids=lambda kind: kind.name)
 MISTAKES = [(kind, text) for kind in (JOB, PROJECT) for text in kind.wrong]
 

@@ -101,13 +101,11 @@ def test_a_running_job_of_another_project_is_no_orphan(repo, github, scenario):
     gate = scenario.gate()
     repo.push(
         {
-            "launcher.toml": PRUNE,
-            "a/launcher.toml": f'project = "a"\n{PRUNE}',
+            "launcher.toml": PRUNE, "a/launcher.toml": f'project = "a"\n{PRUNE}',
             "b/launcher.toml": f'project = "b"\n{PRUNE}',
-            "a/serve.launcher.yaml": until_opened("serve", gate),
-            "b/train.launcher.yaml": job("train", "1"),
+            "a/serve.launcher.yaml": until_opened("serve", gate), "b/train.launcher.yaml": job("train", "1"),
         }
-    )
+    )  # fmt: skip
     repo.apply(BY_HAND, event="workflow_dispatch")
     gate.entered()
     repo.propose(1, {"b/train.launcher.yaml": job("train", "2")})

@@ -13,15 +13,11 @@ from tests.unit.plan.world import job
 
 @pytest.mark.parametrize(("given", "output", "hint"), [
     ("x", "takes a list of launches, got str: 'x'", "([launcher.load_job('x')])"),
-    (b"x", "got bytes: b'x'", "load_job"),
-    (None, "got NoneType: None", "load_job"),
-    (7, "got int: 7", "load_job"),
-    (iter([]), "got list_iterator: ", "load_job"),
+    (b"x", "got bytes: b'x'", "load_job"), (None, "got NoneType: None", "load_job"),
+    (7, "got int: 7", "load_job"), (iter([]), "got list_iterator: ", "load_job"),
     (["x.launcher.yaml"], "got in it str: 'x.launcher.yaml'", "([launcher.load_job('x.launcher.yaml')])"),
-    ([AppDef("a", roles=[])], "got in it AppDef: ", "load_job"),
-    (job("train"), "got Launch: ", "([launch])"),
-    ([job("train"), None], "got in it NoneType: None", "load_job"),
-    (["x" * 1000], "xxx…", "load_job"),
+    ([AppDef("a", roles=[])], "got in it AppDef: ", "load_job"), (job("train"), "got Launch: ", "([launch])"),
+    ([job("train"), None], "got in it NoneType: None", "load_job"), (["x" * 1000], "xxx…", "load_job"),
 ])  # fmt: skip
 @pytest.mark.parametrize("function", [make_plan, apply_launches])
 def test_a_value_that_is_no_list_of_launches_is_refused_with_a_remedy(function, given, output, hint):

@@ -58,12 +58,9 @@ def test_control_characters_are_shown_escaped_on_both_streams():
 
 
 @pytest.mark.parametrize(("text", "shown"), [
-    (paint("a", "bold red") + "\x1b[2J", "\x1b[1;31ma\x1b[0m\\x1b[2J"),
-    ("\x1b[8mhidden", "\\x1b[8mhidden"),
-    ("\x1b[31;8mhidden", "\\x1b[31;8mhidden"),
-    ("\x1b[mx\x1b[", "\\x1b[mx\\x1b["),
-    ("\x1b[31mopen", "\x1b[31mopen\x1b[0m"),
-    ("\x1b\x1b[0m", "\\x1b\x1b[0m"),
+    (paint("a", "bold red") + "\x1b[2J", "\x1b[1;31ma\x1b[0m\\x1b[2J"), ("\x1b[8mhidden", "\\x1b[8mhidden"),
+    ("\x1b[31;8mhidden", "\\x1b[31;8mhidden"), ("\x1b[mx\x1b[", "\\x1b[mx\\x1b["),
+    ("\x1b[31mopen", "\x1b[31mopen\x1b[0m"), ("\x1b\x1b[0m", "\\x1b\x1b[0m"),
     ("naïve → ✔ 漢字 👩‍🚀", "naïve → ✔ 漢字 👩‍🚀"),
 ])  # fmt: skip
 def test_a_terminal_gets_the_colours_of_launcher_and_no_other_control_sequence(text, shown):

@@ -137,11 +137,8 @@ SAFE = "a\x1b[31mred\x1b[0m\\x1b]0;title\\x07\\x1b[2Jb\\x9b5n\r\ngröße\r\n"
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("words", "replicas"), [
-    (["logs", "job"], 1),
-    (["logs", "job", "--follow"], 2),
-    (["logs", "job", "--timestamps"], 1),
-    (["run", "FILE"], 1),
-    (["run", "FILE"], 2),
+    (["logs", "job"], 1), (["logs", "job", "--follow"], 2), (["logs", "job", "--timestamps"], 1),
+    (["run", "FILE"], 1), (["run", "FILE"], 2),
     (["apply", "FILE", "--yes", "--wait", "--logs", "--rerun", "job"], 1),
     (["apply", "FILE", "--yes", "--wait", "--logs", "--rerun", "job"], 2),
 ])  # fmt: skip

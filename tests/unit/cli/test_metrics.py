@@ -84,13 +84,10 @@ def test_the_use_of_the_last_attempt_is_reported_for_each_role(scenario, ledger)
     job = "vision default train"
     assert found == {
         ("job_last_cpu_seconds", f"{job} main user"): 3.5,
-        ("job_last_cpu_seconds", f"{job} main system"): 0.5,
-        ("job_last_cpu_seconds", f"{job} side user"): 1,
-        ("job_last_cpu_seconds", f"{job} side system"): 0,
-        ("job_last_run_seconds", f"{job} main"): 2,
-        ("job_last_run_seconds", f"{job} side"): 1,
-        ("job_last_memory_bytes", f"{job} main cgroup"): 4096,
-    }
+        ("job_last_cpu_seconds", f"{job} main system"): 0.5, ("job_last_cpu_seconds", f"{job} side user"): 1,
+        ("job_last_cpu_seconds", f"{job} side system"): 0, ("job_last_run_seconds", f"{job} main"): 2,
+        ("job_last_run_seconds", f"{job} side"): 1, ("job_last_memory_bytes", f"{job} main cgroup"): 4096,
+    }  # fmt: skip
 
 
 def test_a_damaged_record_of_use_hides_no_other_metric(scenario, ledger):

@@ -88,14 +88,12 @@ def test_a_request_whose_answer_will_not_change_is_not_retried(tmp_path: Path, s
 @pytest.mark.parametrize(
     "change",
     [
-        lambda engine: engine.create("x", {}),
-        lambda engine: engine.start("x"),
-        lambda engine: engine.remove("x"),
-        lambda engine: engine.execute("x", ["true"]),
+        lambda engine: engine.create("x", {}), lambda engine: engine.start("x"),
+        lambda engine: engine.remove("x"), lambda engine: engine.execute("x", ["true"]),
         lambda engine: engine.put_archive("x", "/", b""),
     ],
     ids=["POST create", "POST start", "DELETE", "POST exec", "PUT"],
-)
+)  # fmt: skip
 def test_a_request_that_changes_the_engine_is_not_retried(tmp_path, change, fault):
     with fake_engine(tmp_path, lambda *_: fault) as (fake, engine), pytest.raises(EngineError):
         change(engine)
@@ -205,9 +203,7 @@ def test_docker_behind_a_proxy_is_accepted(tmp_path: Path, version: str) -> None
 @pytest.mark.parametrize(("version", "name"), [
     ({"Components": [{"Name": "Engine"}, {"Name": "Podman Engine"}]}, ""),
     ({"Components": [{"Name": "Conmon"}, {"Name": "Podman Engine", "Version": "5.0"}]}, "Podman Engine 5.0"),
-    ({"Components": [{"Name": "nerdctl"}]}, "nerdctl"),
-    ({"Components": [7, {}]}, ""),
-    ([], ""),
+    ({"Components": [{"Name": "nerdctl"}]}, "nerdctl"), ({"Components": [7, {}]}, ""), ([], ""),
 ])  # fmt: skip
 def test_an_engine_is_known_by_its_components(version: object, name: str) -> None:
     assert other_engine(version) == name
@@ -229,14 +225,12 @@ INSPECTED = (
 @pytest.mark.parametrize(
     ("inspected", "is_gone"),
     [
-        (reply(200, INSPECTED % "removing"), True),
-        (reply(200, INSPECTED % "dead"), True),
-        (reply(404, '{"message":"No such container: c"}'), True),
-        (reply(200, INSPECTED % "running"), False),
+        (reply(200, INSPECTED % "removing"), True), (reply(200, INSPECTED % "dead"), True),
+        (reply(404, '{"message":"No such container: c"}'), True), (reply(200, INSPECTED % "running"), False),
         (reply(500, "{}"), False),
     ],
     ids=["removing", "dead", "removed", "running", "unknown"],
-)
+)  # fmt: skip
 def test_a_path_in_a_container_that_is_being_removed_is_gone(tmp_path, inspected, is_gone):
     def answer(_: str, path: str) -> bytes:
         return inspected if path.endswith("/containers/c/json") else reply(500, "")

@@ -177,10 +177,8 @@ def test_the_escape_that_a_warning_names_is_taken_as_text(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("fields", "entrypoint"), [
-    ("args: [--api-token t0ps3cret]", "train"),
-    ("args: []", "train --api-token t0ps3cret"),
-    ("args: []", "env API_TOKEN=t0ps3cret train"),
-    ("args: --api-token t0ps3cret", "train"),
+    ("args: [--api-token t0ps3cret]", "train"), ("args: []", "train --api-token t0ps3cret"),
+    ("args: []", "env API_TOKEN=t0ps3cret train"), ("args: --api-token t0ps3cret", "train"),
     ("args: --api-token=t0ps3cret", "train"),
 ])  # fmt: skip
 def test_a_secret_in_a_wrong_value_is_not_repeated(tmp_path: Path, fields: str, entrypoint: str) -> None:

@@ -51,10 +51,8 @@ def test_a_wrong_value_points_at_the_definition_and_at_the_file(tmp_path, text, 
 
 @pytest.mark.parametrize(("text", "place", "label"), [
     ("n: 1\nm: [1]\n", "2:4 wrong-type", "write a text, a number or a truth value"),
-    ("n: 1\nss: x\n", "2:5 unknown-variable", "did you mean `s`?"),
-    ("n: 1\nn: 2\n", "2:1 duplicate-key", ""),
-    ("- n\n", "1:1 wrong-type", ""),
-    ("n: {\n", "1:5 yaml-syntax", ""),
+    ("n: 1\nss: x\n", "2:5 unknown-variable", "did you mean `s`?"), ("n: 1\nn: 2\n", "2:1 duplicate-key", ""),
+    ("- n\n", "1:1 wrong-type", ""), ("n: {\n", "1:5 yaml-syntax", ""),
 ])  # fmt: skip
 def test_a_mistake_in_a_file_of_values_is_shown_in_that_file(tmp_path, text, place, label):
     (tmp_path / "v.yaml").write_text(text)

@@ -71,10 +71,8 @@ def test_raw_text_of_a_number_is_without_its_anchor() -> None:
 
 
 @pytest.mark.parametrize(("text", "expected"), [
-    ("a: !thing {b: 1}\n", ["1:4 yaml-syntax"]),
-    ("a: &x [*x]\n", ["1:8 yaml-syntax"]),
-    ("a: \x07\n", ["1:4 yaml-syntax"]),
-    ('a: "\\ud800"\n', ["1:4 yaml-syntax"]),
+    ("a: !thing {b: 1}\n", ["1:4 yaml-syntax"]), ("a: &x [*x]\n", ["1:8 yaml-syntax"]),
+    ("a: \x07\n", ["1:4 yaml-syntax"]), ('a: "\\ud800"\n', ["1:4 yaml-syntax"]),
     ("a: &a {k: 1}\nb: {<<: [" + "*a, " * 9 + "]}\n", ["2:5 too-large"]),
 ])  # fmt: skip
 def test_features_of_yaml_that_job_files_do_not_have_are_reported_at_their_place(text, expected):

@@ -274,12 +274,10 @@ def test_several_changes_are_listed_below_the_line_and_kept_jobs_are_counted() -
     kept = job("eval")
     made = plan([new, kept], attempt(OLD, "succeeded"), attempt(kept, "succeeded"))
     assert lines(made) == [
-        "+   default/train: 3 changes",
-        '      + roles.trainer.args[0] = "-v"',
-        '      ~ roles.trainer.args[1]: "3" → "5"',
-        '      + roles.trainer.env.LR = "0.1"',
+        "+   default/train: 3 changes", '      + roles.trainer.args[0] = "-v"',
+        '      ~ roles.trainer.args[1]: "3" → "5"', '      + roles.trainer.env.LR = "0.1"',
         "Plan: 1 to create, 1 unchanged",
-    ]
+    ]  # fmt: skip
 
 
 def test_notes_are_shown_below_the_step_that_they_belong_to() -> None:

@@ -191,10 +191,8 @@ def test_a_job_that_asks_for_more_gpus_than_there_are_is_held(before: tuple[str,
 
 @pytest.mark.parametrize(("launch", "detail"), [
     (asking(gpu=1, caps=Caps(gpus=0)), "asks for 1 GPU, and project default may have none"),
-    (replace(asking(gpu=1), caps=Caps(gpus=1)), None),
-    (asking(gpu=2, queue=False), None),
-    (asking(gpu=2, scheduler="elsewhere"), None),
-    (asking(cpu=99), None),
+    (replace(asking(gpu=1), caps=Caps(gpus=1)), None), (asking(gpu=2, queue=False), None),
+    (asking(gpu=2, scheduler="elsewhere"), None), (asking(cpu=99), None),
 ])  # fmt: skip
 def test_the_cap_of_a_project_limits_local_jobs_and_not_jobs_of_other_engines(launch, detail):
     [step] = planned(launch).steps

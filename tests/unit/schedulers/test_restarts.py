@@ -25,10 +25,8 @@ def test_an_unlisted_run_has_no_bounds() -> None:
 
 
 @pytest.mark.parametrize(("times", "since", "until", "found"), [
-    ((10.0, 20.0), None, None, (10.0, 20.0)),
-    ((10.0, 20.0), 5.0, 25.0, (10.0, 20.0)),
-    ((10.0, 20.0), 12.0, 15.0, (12.0, 15.0)),
-    ((10.0, None), None, None, (10.0, None)),
+    ((10.0, 20.0), None, None, (10.0, 20.0)), ((10.0, 20.0), 5.0, 25.0, (10.0, 20.0)),
+    ((10.0, 20.0), 12.0, 15.0, (12.0, 15.0)), ((10.0, None), None, None, (10.0, None)),
     ((10.0, None), 12.0, 15.0, (12.0, 15.0)),
 ])  # fmt: skip
 def test_moments_are_cut_to_those_of_a_run(times, since, until, found):

@@ -102,11 +102,9 @@ def test_a_complete_submission_with_the_same_digest_is_resumed_by_one_client_onl
 
 
 @pytest.mark.parametrize(("name", "data", "state"), [
-    ("submitted", {"at": 1.0}, "queued"),
-    ("started", {"job": "7", "at": 1.0}, "running"),
+    ("submitted", {"at": 1.0}, "queued"), ("started", {"job": "7", "at": 1.0}, "running"),
     ("started", {"cancelled": True, "at": 1.0}, "cancelled"),
-    ("started", {"withdrawn": True, "at": 1.0}, "skipped"),
-    ("outcome", {"state": "failed"}, "failed"),
+    ("started", {"withdrawn": True, "at": 1.0}, "skipped"), ("outcome", {"state": "failed"}, "failed"),
 ])  # fmt: skip
 def test_a_started_app_is_never_taken_over(login, name, data, state):
     created(login)

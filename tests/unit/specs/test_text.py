@@ -74,10 +74,8 @@ def test_yaml_that_is_written_is_read_back_unchanged(data):
 
 @pytest.mark.parametrize(("data", "text"), [
     ({"b": 1, "a": [1, {"x": "b", "z": []}]}, "a:\n- 1\n- x: b\n  z: []\nb: 1\n"),
-    ({"a": {"b": {}}}, "a:\n  b: {}\n"),
-    ([[1, 2], "x"], "- - 1\n  - 2\n- x\n"),
-    ("FAILED (5)", "FAILED (5)\n"),
-    ("it's", "'it''s'\n"),
+    ({"a": {"b": {}}}, "a:\n  b: {}\n"), ([[1, 2], "x"], "- - 1\n  - 2\n- x\n"),
+    ("FAILED (5)", "FAILED (5)\n"), ("it's", "'it''s'\n"),
 ])  # fmt: skip
 def test_yaml_is_written_in_the_expected_layout(data, text):
     assert to_yaml(data) == text
