@@ -39,11 +39,8 @@ def test_a_pull_request_has_its_head_base_and_number(tmp_path: Path) -> None:
     assert found.sha == SHA
 
 
-def test_a_pull_request_of_another_repository_counts_as_from_a_fork(tmp_path: Path) -> None:
+def test_a_pull_request_of_another_or_a_deleted_repository_counts_as_from_a_fork(tmp_path: Path) -> None:
     assert run(tmp_path, "pull_request", GITHUB_REPOSITORY="acme/other").is_fork
-
-
-def test_a_pull_request_whose_repository_was_deleted_counts_as_from_a_fork(tmp_path: Path) -> None:
     payload = json.loads(json.dumps(EVENTS["pull_request"]))
     payload["pull_request"]["head"]["repo"] = None
     assert run(tmp_path, "pull_request", payload).is_fork

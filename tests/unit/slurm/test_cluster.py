@@ -141,11 +141,6 @@ def test_a_failed_connection_says_what_ssh_reported_last(there, monkeypatch):
     assert "ssh login1 true" in str(error.value.hint)
 
 
-def test_the_error_of_a_failed_request_names_the_exception_on_the_login_node(there):
-    with pytest.raises(SchedulerError, match="login1: ValueError: no"):
-        Ssh("login1").run(b"raise ValueError('no')")
-
-
 def startup(there, text):
     """The file that the login shell reads first."""
     (there / ".bashrc").write_text(text + "\n")
@@ -165,7 +160,7 @@ def test_startup_files_of_the_login_shell_do_no_harm(there, text, workspace):
 
 
 @pytest.mark.parametrize(
-    "text", ["echo oh >&2", "trap 'echo bye >&2; exit 0' EXIT", "printf 'no newline' >&2"]
+    "text", ["", "echo oh >&2", "trap 'echo bye >&2; exit 0' EXIT", "printf 'no newline' >&2"]
 )
 def test_a_program_that_fails_is_heard_through_startup_files(there, text):
     startup(there, text)
