@@ -157,7 +157,7 @@ def test_completion_scripts_are_valid_shell(scenario):
 
 @pytest.mark.slow
 def test_completion_offers_the_existing_names(scenario):
-    script = f'launcher() {{"{sys.executable}" -m launcher "$@";}}\n'
+    script = f'launcher() {{ "{sys.executable}" -m launcher "$@"; }}\n'
     script += scenario.launcher("completion", "bash").out
     scenario.run_to_end(scenario.job("true", name="train-small"))
     scenario.job("true", name="other", top="targets:\n  # where\n  prod:\n    vars: {}\n  stage: {}")

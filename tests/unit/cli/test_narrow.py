@@ -178,7 +178,8 @@ def test_more_jobs_than_lines_are_counted(monkeypatch):
 def test_the_live_table_says_on_one_line_why_a_job_has_not_started(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     progress = Progress()
-    held = AppRecord("local_cwd", "p", "train-1-abcd", state="waiting", message="waits for prepare (running)")
+    why = "waits for prepare (running)"
+    held = AppRecord("local_cwd", "p", "train-1-abcde", state="waiting", message=why)
     progress.update(JobKey("p", "t", "prepare"), running())
     progress.update(JobKey("p", "t", "train"), held)
     first, second, last = rows(progress)

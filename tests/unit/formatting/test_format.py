@@ -40,7 +40,7 @@ def cases() -> Iterator[object]:
         ):
             name = kind if kind == "launcher.toml" else f"job.launcher.{kind}"
             after = after or before
-            before, after = (f"{text.rstrip()}\n" for text in (before, after))
+            before, after = (text.rstrip("\n") + "\n" for text in (before, after))
             yield pytest.param(name, before, after, id=f"{kind}: {about}")
 
 
