@@ -39,9 +39,6 @@ def test_plain_scalars_follow_the_core_schema(text: str, expected: object) -> No
     found = resolve_plain(text)
     assert found == expected
     assert type(found) is type(expected)
-
-
-def test_nan_is_read_as_a_float() -> None:
     assert math.isnan(resolve_plain(".nan"))
 
 

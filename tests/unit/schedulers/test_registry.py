@@ -58,24 +58,17 @@ def test_factories_ignore_parameters_of_other_schedulers() -> None:
 
 
 @pytest.mark.usefixtures("plugin")
-def test_entry_points_add_to_the_built_in_schedulers() -> None:
+def test_entry_points_add_to_the_built_in_schedulers_and_take_none_of_their_names() -> None:
     factories = get_scheduler_factories()
     assert list(factories) == [*DEFAULT_SCHEDULERS, "extra", "module"]
     assert factories["extra"]("s", a=1) == ("s", {"a": 1})
     assert factories["module"]("s") == ("s", {})
-
-
-@pytest.mark.usefixtures("plugin")
-def test_an_entry_point_does_not_take_the_name_of_a_built_in_scheduler() -> None:
     assert get_scheduler("local_cwd", "s").backend == "local_cwd"
 
 
 @pytest.mark.usefixtures("plugin")
 def test_the_built_in_schedulers_can_be_skipped() -> None:
     assert set(get_scheduler_factories(skip_defaults=True)) == {"local_cwd", "extra", "module"}
-
-
-def test_skipping_the_built_in_schedulers_leaves_none_without_plug_ins() -> None:
     assert dict(get_scheduler_factories(group="launcher.none", skip_defaults=True)) == {}
 
 

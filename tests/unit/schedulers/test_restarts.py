@@ -7,15 +7,12 @@ from launcher.schedulers.restarts import Restart, run_between, within
 STARTS = [(0, 10.0), (1, 20.0), (3, 30.0)]  # the second restart was of another replica of its role
 
 
-def test_a_run_lasts_until_the_next_one() -> None:
+def test_a_run_lasts_until_the_next_one_and_the_last_run_has_no_end() -> None:
     first, second = run_between(STARTS, 0), run_between(STARTS, 1)
     assert first == (10.0, pytest.approx(20.0))
     assert second == (20.0, pytest.approx(30.0))
     assert first[1] is not None
     assert first[1] < 20.0
-
-
-def test_the_last_run_has_no_end() -> None:
     assert run_between(STARTS, 3) == (30.0, None)
 
 

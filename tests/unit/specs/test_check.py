@@ -37,7 +37,8 @@ def problems(**fields: object) -> list[Problem]:
 
 
 def test_a_good_app_has_no_problems():
-    assert check_app(AppDef("my app", [GOOD, replace(GOOD, name="other")])) == []
+    by_text = replace(GOOD, name="text", retry_policy="ROLE")
+    assert check_app(AppDef("my app", [GOOD, replace(GOOD, name="other"), by_text])) == []
 
 
 def test_an_app_needs_a_role():
@@ -119,7 +120,3 @@ def test_each_problem_has_its_place_its_code_and_the_value(fields, path, code, m
 def test_all_problems_are_reported_at_once():
     found = problems(entrypoint="", num_replicas=0, min_replicas=None, max_retries=-1, port_map={"x": 0})
     assert [problem.path[-1] for problem in found] == ["entrypoint", "num_replicas", "max_retries", "x"]
-
-
-def test_a_policy_may_be_given_as_its_text():
-    assert problems(retry_policy="ROLE") == []
