@@ -27,10 +27,7 @@ PIECES = [
     b"<<: *a",
 ]  # fmt: skip
 PIECES += [
-    b"!!str ",
-    b"!x ",
-    b"|",
-    b">",
+    b"!!str ", b"!x ", b"|", b">",
     b"#",
     b"%",
     b"@",
@@ -40,7 +37,7 @@ PIECES += [
     b"$<app_id>",
     b"$$<x>",
     b"${",
-]
+]  # fmt: skip
 PIECES += [
     b"null", b"1e999", b'"\\0"', b"= ", b'"""', b"[[a]]\n", b"[a.b]\n", b"2020-01-01", b"9" * 5000, b"\x00",
 ]  # fmt: skip

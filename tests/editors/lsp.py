@@ -14,14 +14,12 @@ ANSWER_S = 60.0  # a loaded machine starts node in many seconds
 
 SETTINGS = {
     "yaml": {
-        "validate": True,
-        "hover": True,
-        "completion": True,
+        "validate": True, "hover": True, "completion": True,
         "schemaStore": {"enable": False},  # nothing is fetched
         "kubernetesCRDStore": {"enable": False},
     },
     "http": {},
-}
+}  # fmt: skip
 CAPABILITIES = {
     "workspace": {"configuration": True, "didChangeConfiguration": {"dynamicRegistration": True}},
     "textDocument": {

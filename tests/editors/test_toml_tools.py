@@ -52,10 +52,7 @@ class Kind:
 
 
 JOB = Kind(
-    "job.launcher.toml",
-    "job-v1.schema.json",
-    FULL_TOML,
-    START,
+    "job.launcher.toml", "job-v1.schema.json", FULL_TOML, START,
     {"num_replica = 2\n": "6:1", "max_retries = -1\n": "6:15", 'num_replicas = "two"\n': "6:16",
         'retry_policy = "never"\n': "6:16", "port_map = { a = 70000 }\n": "6:18",
         'resource = { memory = "4gigs" }\n': "6:23"},
@@ -116,10 +113,7 @@ scheduler = "local_cwd"
 """
 
 PROJECT = Kind(
-    "launcher.toml",
-    "project-v1.schema.json",
-    WHOLE,
-    "",
+    "launcher.toml", "project-v1.schema.json", WHOLE, "",
     {
         'projcet = "vision"\n': "2:1", "project = 3\n": "2:11", 'project = "Vision Team"\n': "2:11",
         '[lifecycle]\non_failed = "retry"\n': "3:13", '[queue]\nmemory = "4gigs"\n': "3:10",

@@ -46,9 +46,7 @@ OPERATIONS = (
     Operation("POST", f"{_MR}/notes", "notes", required=("body",), body={"body": str}),
     Operation("PUT", f"{_MR}/notes/{{note}}", "notes", required=("body",), body={"body": str}),
     Operation(
-        "GET",
-        "/projects/{id}/deployments",
-        "deployments",
+        "GET", "/projects/{id}/deployments", "deployments",
         {**_PAGE, "environment": ".+", "order_by": "id|iid|created_at|updated_at|finished_at|ref",
             "sort": "asc|desc", "status": "created|running|success|failed|canceled|blocked"},
         by_job=True,

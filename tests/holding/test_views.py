@@ -75,15 +75,11 @@ WORK = [
     ("a*2", "go; a/0", "+a/1"),
     ("a*2", "go; a/0; requeued", ""),
     # The deadline is the next pause or the time limit; there is none before the start or while the app stops
-    ("a", "go; a/0", ""),
-    ("a %60", "waiting x", ""),
-    ("a %60", "go; a/0", "@60"),
-    ("a~1+5 %60", "go; a/0; a/0=3", "@5"),
-    ("a~1+5 %60", "go; a/0; a/0=3; a/0", "@60"),
-    ("a~1+90 %60", "go; a/0; a/0=3", "@60"),
-    ("a~1+5 %60", "go; a/0; a/0=3; cancel me", ""),
+    ("a", "go; a/0", ""), ("a %60", "waiting x", ""), ("a %60", "go; a/0", "@60"),
+    ("a~1+5 %60", "go; a/0; a/0=3", "@5"), ("a~1+5 %60", "go; a/0; a/0=3; a/0", "@60"),
+    ("a~1+90 %60", "go; a/0; a/0=3", "@60"), ("a~1+5 %60", "go; a/0; a/0=3; cancel me", ""),
     ("a %60", "go; a/0; a/0=0; quiet", ""),
-]
+]  # fmt: skip
 """(roles, facts, the work that is left: `+` a replica to start, `-` one to stop, `~` its grace period, `@` the
 deadline)"""
 
@@ -226,9 +222,7 @@ SENTENCES = [
     (events.stop_reason, ({"why": "restart", "by": "a/0"},), "a/0 failed"),
     (events.stop_reason, ({"why": "lost", "by": "a/0", "message": "a/0 was lost"},), "a/0 was lost"),
     # A duration, without rounding
-    (events.seconds, (60,), "60 s"),
-    (events.seconds, (60.0,), "60 s"),
-    (events.seconds, (0.5,), "0.5 s"),
+    (events.seconds, (60,), "60 s"), (events.seconds, (60.0,), "60 s"), (events.seconds, (0.5,), "0.5 s"),
     (events.seconds, (1000000,), "1000000 s"),
 ]  # fmt: skip
 

@@ -16,10 +16,8 @@ HEAD = "version: 1\nname: {}\n"
 ROLE = "roles: {main: {entrypoint: env, num_replicas: %s}}\n"
 
 JOBS = {
-    "component": "component: evil.py:f\n",
-    "outside": "component: ../evil.py:f\n",
-    "module": "component: evil.f\n",
-    "arguments": "component: evil.f\nargs: [1]\n",
+    "component": "component: evil.py:f\n", "outside": "component: ../evil.py:f\n",
+    "module": "component: evil.f\n", "arguments": "component: evil.f\nargs: [1]\n",
     "environment": "vars: {x: {type: str, from_env: CANARY_TOKEN}}\n"
     + ROLE % "1"
     + "metadata: {x: $<var.x>}\n",
@@ -33,7 +31,7 @@ JOBS = {
     "text": "vars: {x: {type: str, default: '%s'}}\n" % ("x" * 500_000)
     + "roles: {{main: {{entrypoint: env, args: [{}]}}}}\n".format(", ".join(["a$<var.x>"] * 9000)),
     "commit": ROLE % "1" + "metadata: {sha: $<git.sha>}\n",
-}
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -14,29 +14,19 @@ LAYERS = (
     "dataclass errors paths command cachefolder ci_environment files git hashes database indented looks"
     " outages secrets filelock text unpacking holding",
     "specs apps",  # apps are programs of their own, of the standard library alone
-    "turns state",
-    "components schedulers plan workspace",
-    "jobfile runner",
-    "convert apply",
-    "inventory",
-    "ci notify",
-    "cli",
-    "__main__",
-)
+    "turns state", "components schedulers plan workspace", "jobfile runner", "convert apply", "inventory",
+    "ci notify", "cli", "__main__",
+)  # fmt: skip
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names.split()}
 JOBFILE_ROOMS = {"diagnostic": 0, "text": 1, "model": 2, "messages": 3}
 JOBFILE_ROOMS |= {"compile": 4, "schema": 4, "format": 4}
 FACES = {
     "launcher",  # above everything: it names the public things of all layers
     "launcher.specs.api",  # import paths that users know; nothing of ours imports them
-    "launcher.specs.builders",
-    "launcher.specs.finder",
-    "launcher.specs.file_linter",
-    "launcher.components.component_test_base",
-    "launcher.schedulers.docker_scheduler",
-    "launcher.schedulers.local_scheduler",
-    "launcher.workspace.docker_workspace",
-}
+    "launcher.specs.builders", "launcher.specs.finder", "launcher.specs.file_linter",
+    "launcher.components.component_test_base", "launcher.schedulers.docker_scheduler",
+    "launcher.schedulers.local_scheduler", "launcher.workspace.docker_workspace",
+}  # fmt: skip
 BELOW_SCHEDULERS = {("schedulers", "workspace")}  # a scheduler may build from a workspace
 
 DOING_IO = {

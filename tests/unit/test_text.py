@@ -30,17 +30,9 @@ NAMES = ["msg", "image", "num_replicas", "utils.echo", "utils.sh", "scheduler", 
 
 @pytest.mark.parametrize(("typed", "meant"), [
     ("mag", "msg"),  # `image` holds all three letters and is another word
-    ("imgae", "image"),
-    ("num-replica", "num_replicas"),
-    ("Scheduler", "scheduler"),
-    ("sched", "scheduler"),
-    ("echo", "utils.echo"),
-    ("utils.ecko", "utils.echo"),
-    ("max_retrys", "max_retries"),
-    ("ms", "msg"),
-    ("command", None),
-    ("x", None),
-    ("", None),
+    ("imgae", "image"), ("num-replica", "num_replicas"), ("Scheduler", "scheduler"), ("sched", "scheduler"),
+    ("echo", "utils.echo"), ("utils.ecko", "utils.echo"), ("max_retrys", "max_retries"), ("ms", "msg"),
+    ("command", None), ("x", None), ("", None),
 ])  # fmt: skip
 def test_the_nearest_name_is_the_one_that_was_meant(typed, meant):
     assert nearest(typed, NAMES) == meant

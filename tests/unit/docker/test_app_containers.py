@@ -34,12 +34,9 @@ def owned(containers: Iterable[Container]) -> list[Container]:
 
 
 @pytest.mark.parametrize(("name", "belongs"), [
-    ("job-1-abcde-main-0", True),
-    ("job-1-abcde-main-0.cancelled", True),
-    ("job-1-abcde-main-0.timed-out", True),
-    ("job-1-abcde-main-0.stopped", True),
-    ("job-1-abcde-main-0.other", False),
-    ("job-1-abcde-main-0.stopped.stopped", False),
+    ("job-1-abcde-main-0", True), ("job-1-abcde-main-0.cancelled", True),
+    ("job-1-abcde-main-0.timed-out", True), ("job-1-abcde-main-0.stopped", True),
+    ("job-1-abcde-main-0.other", False), ("job-1-abcde-main-0.stopped.stopped", False),
     ("job-1-abcde-main-1", False),  # the name of another replica
     ("job-1-abcde", False),  # that of the reservation
     ("quirky_turing", False),  # `docker run` of an image that `docker commit` made of the replica
@@ -95,16 +92,10 @@ def test_a_name_that_a_user_chose_has_no_mark(name: str, mark: str) -> None:
 
 MEANING = [
     # state, live, ended, was started
-    ("created", False, False, False),
-    ("running", True, False, True),
-    ("paused", True, False, True),
-    ("restarting", True, False, True),
-    ("removing", False, False, False),
-    ("exited", False, True, True),
-    ("dead", False, True, True),
-    ("hibernating", True, False, True),
-    ("", True, False, True),
-]
+    ("created", False, False, False), ("running", True, False, True), ("paused", True, False, True),
+    ("restarting", True, False, True), ("removing", False, False, False), ("exited", False, True, True),
+    ("dead", False, True, True), ("hibernating", True, False, True), ("", True, False, True),
+]  # fmt: skip
 
 
 def read_both_ways(state: str) -> list[Container]:

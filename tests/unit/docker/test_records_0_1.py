@@ -73,9 +73,7 @@ def test_the_journal_of_a_0_1_app_shows_its_end_without_containers(name: str) ->
     ("ordered-ready", "wait"),
     ("failed-while-unwatched", "restart r/0, halt peer/0"),
     ("in-pause", "start r/0 r/1"),  # after the pause, and it is not counted again
-    ("in-pause-replica", "start r/0"),
-    ("succeeded", "leave"),
-    ("used-up-role", "leave"),
+    ("in-pause-replica", "start r/0"), ("succeeded", "leave"), ("used-up-role", "leave"),
 ])  # fmt: skip
 def test_a_watcher_continues_an_app_of_version_0_1(name: str, step: str) -> None:
     record = Record(name)

@@ -6,21 +6,14 @@ from typing import Any
 from hypothesis import strategies as st
 
 WORDS = [
-    "a",
-    "x y",
-    "it's",
-    'say "hi"',
-    "3",
-    "3.10",
-    "true",
-    "",
+    "a", "x y", "it's", 'say "hi"', "3", "3.10", "true", "",
     "#no",
     "a: b",
     "- x",
     "$<app_id>",
     "é",
     "back\\slash",
-]
+]  # fmt: skip
 PLAIN = ("x y", "it's")
 TEXT = st.sampled_from(WORDS)
 SCALAR = TEXT | st.integers(-5, 99) | st.booleans() | st.sampled_from([0.5, 1.0])

@@ -27,13 +27,9 @@ def samples(*values: float, source: str = "", is_whole: bool = True) -> list[Sam
     # … and more, where two attempts used more than they asked for
     ("memory_bytes", 4 * GIB, (5 * GIB, 6 * GIB), 8 * GIB),
     # cores
-    ("cpu_millis", 8000, (1700, 1800), 3000),
-    ("cpu_millis", 4000, (1700, 1800), None),
-    ("cpu_millis", 2000, (1, 2), 1000),
-    ("cpu_millis", 1000, (1, 2), None),
-    ("cpu_millis", 500, (1, 2), None),
-    ("cpu_millis", 2000, (3900, 4000), 6000),
-    ("cpu_millis", 2000, (2100, 2150), None),
+    ("cpu_millis", 8000, (1700, 1800), 3000), ("cpu_millis", 4000, (1700, 1800), None),
+    ("cpu_millis", 2000, (1, 2), 1000), ("cpu_millis", 1000, (1, 2), None), ("cpu_millis", 500, (1, 2), None),
+    ("cpu_millis", 2000, (3900, 4000), 6000), ("cpu_millis", 2000, (2100, 2150), None),
     # a time limit is lowered alone
     ("timeout_s", 86400, (3000, 3600), 7200),
     ("timeout_s", 86400, (1, 2), 600),

@@ -113,17 +113,12 @@ CORPUS = [
     "a: \ufeffb\n",
     "? a\n: b\n",
     "a: #c\n  b\n",
-    "a: - b\n",
-    "a: b: c\n",
-    "a: [b\n",
-    "a: 'b\n",
-    "a: @b\n",
-    "--- {a: 1}\n...\n",
+    "a: - b\n", "a: b: c\n", "a: [b\n", "a: 'b\n", "a: @b\n", "--- {a: 1}\n...\n",
     "# only\n",
     "a: !!str\nb: !!str 1\n",
     'a: "\\ud83d\\ude00"\n',
     "é: ü\n😀: [名前]\n",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", CORPUS)

@@ -45,16 +45,13 @@ sys.exit(max(each.returncode if each.returncode >= 0 else 128 - each.returncode 
 def role(name: str, script: str, *, replicas: int = 1, **fields: Any) -> dict[str, Any]:
     """Return a role of app.json: a shell that runs `script`."""
     return {
-        "name": name,
-        "folder": name,
-        "retries": fields.get("retries", 0),
-        "policy": fields.get("policy", "REPLICA"),
-        "srun": ["srun", f"--ntasks={replicas}"],
+        "name": name, "folder": name, "retries": fields.get("retries", 0),
+        "policy": fields.get("policy", "REPLICA"), "srun": ["srun", f"--ntasks={replicas}"],
         "replicas": [
             {"argv": fields.get("argv", ["sh", "-c", script]), "env": {"K": str(k), **fields.get("env", {})}}
             for k in range(replicas)
         ],
-    }
+    }  # fmt: skip
 
 
 def patch(program: Path, module: str, old: str, new: str) -> None:

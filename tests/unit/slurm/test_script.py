@@ -14,22 +14,11 @@ from launcher.schedulers.slurm.request import SlurmRequest, array_script
 from tests.unit.slurm.requests import request_of, role, sbatch_lines
 
 HOSTILE = [
-    "it's",
-    'say "x"',
-    "$(touch made)",
-    "`touch made`",
-    "a\nb",
-    "\r",
-    "; touch made",
-    "*",
-    "~",
-    "!!",
-    "\\",
-    "ü\u2028",
-    "\x1b[31m",
+    "it's", 'say "x"', "$(touch made)", "`touch made`", "a\nb", "\r", "; touch made", "*", "~", "!!", "\\",
+    "ü\u2028", "\x1b[31m",
     "# x",
     "${HOME}",
-]
+]  # fmt: skip
 
 DUMP = """#!{python}
 import json, os, sys

@@ -61,19 +61,11 @@ def test_the_smallest_document_has_only_the_fields_that_every_document_has():
 def test_a_document_of_a_full_launch_has_every_field():
     launch = launch_of(AppDef("app", [full_role()]), cfg={"log_dir": "x", "unset": None}, timeout_s=60)
     assert document(launch) == {
-        "scheduler": "local_cwd",
-        "cfg": {"log_dir": "x"},
-        "timeout_s": 60,
+        "scheduler": "local_cwd", "cfg": {"log_dir": "x"}, "timeout_s": 60,
         "roles": [
             {
-                "name": "trainer",
-                "image": "img:1",
-                "min_replicas": 1,
-                "entrypoint": "python",
-                "args": ["-m", "train"],
-                "env": {"A": "1", "B": "2"},
-                "num_replicas": 2,
-                "max_retries": 3,
+                "name": "trainer", "image": "img:1", "min_replicas": 1, "entrypoint": "python",
+                "args": ["-m", "train"], "env": {"A": "1", "B": "2"}, "num_replicas": 2, "max_retries": 3,
                 "retry_policy": "REPLICA",
                 "resource": {
                     "cpu_millis": 500, "gpu": 0, "memory_bytes": 4096 * 2**20, "capabilities": {"c": "x"},
@@ -241,22 +233,17 @@ def test_no_nulls_empties_or_defaults_of_ours_are_written(launch):
 
 def test_an_earlier_document_with_defaults_written_out_is_brought_into_form():
     stored = {
-        "scheduler": "local_cwd",
-        "cfg": {},
-        "timeout_s": None,
+        "scheduler": "local_cwd", "cfg": {}, "timeout_s": None,
         "roles": [
             {
-                "name": "trainer",
-                "entrypoint": "python",
-                "num_replicas": 1,
-                "args": [],
+                "name": "trainer", "entrypoint": "python", "num_replicas": 1, "args": [],
                 "mounts": [
                     {"type": "bind", "src": "b", "dst": "/b", "read_only": False},
                     {"type": "bind", "src": "a", "dst": "/a"},
                 ],
             }
         ],
-    }
+    }  # fmt: skip
     mounts = [{"type": "bind", "src": "a", "dst": "/a"}, {"type": "bind", "src": "b", "dst": "/b"}]
     assert renormalise(stored) == {
         "scheduler": "local_cwd",

@@ -94,9 +94,7 @@ def full_role() -> Role:
 
 def test_applying_fills_in_commands_env_values_metadata_and_mount_sources_alone():
     assert VALUES.apply(full_role()) == replace(
-        full_role(),
-        entrypoint="/img/bin/run",
-        args=["--id", "app-1", "trainer-$<app_id>/4"],
+        full_role(), entrypoint="/img/bin/run", args=["--id", "app-1", "trainer-$<app_id>/4"],
         env={"$<app_id>": "RANK0", "N": "3"},
         metadata={
             "$<app_id>": "app-1",
@@ -108,7 +106,7 @@ def test_applying_fills_in_commands_env_values_metadata_and_mount_sources_alone(
             VolumeMount("vol-3", "/vol"),
             DeviceMount("/dev/3", "/dev/x"),
         ],
-    )
+    )  # fmt: skip
 
 
 def test_applying_gives_a_new_role_and_leaves_the_given_one_alone():

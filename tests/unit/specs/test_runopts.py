@@ -89,9 +89,7 @@ def test_both_generations_of_generics_are_known(list_type, dict_type):
 
 
 @pytest.mark.parametrize(("tp", "name"), [
-    (int, "int"),
-    (str, "str"),
-    (list[str], "list[str]"),
+    (int, "int"), (str, "str"), (list[str], "list[str]"),
     (List[str], "typing.List[str]"),  # noqa: UP006
     (Union[str, int], "typing.Union[str, int]"),  # noqa: UP007
     (None, "None"),

@@ -185,15 +185,10 @@ def project(tmp_path: Path) -> Path:
     (folder / "empty").mkdir()
     files = {
         "run.sh": "#!/bin/sh\n",
-        "sub/a.py": "a = 1\n",
-        "sub/deep/b.py": "b = 1\n",
-        "sub/deep/b.log": "",
-        "secret.env": "",
-        ".git/HEAD": "",
-        ".dockerignore": "*.env\n**/*.log\n!sub/keep.log\n",
-        "sub/keep.log": "",
+        "sub/a.py": "a = 1\n", "sub/deep/b.py": "b = 1\n", "sub/deep/b.log": "", "secret.env": "",
+        ".git/HEAD": "", ".dockerignore": "*.env\n**/*.log\n!sub/keep.log\n", "sub/keep.log": "",
         "mark": str(tmp_path),
-    }
+    }  # fmt: skip
     for name, text in files.items():
         (folder / name).write_text(text)
     (folder / "run.sh").chmod(0o755)

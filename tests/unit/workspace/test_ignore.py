@@ -19,20 +19,12 @@ from launcher.workspace.ignore import (
 
 CASES = [
     # pattern(s), ignored, not ignored
-    ("*.pyc", "a.pyc", "d/a.pyc"),
-    ("**/*.pyc", "a.pyc d/a.pyc d/e/a.pyc", "a.pyx"),
-    ("**/d", "d d/x a/d/x", "ad"),
-    ("build", "build build/x/y", "builds a/build"),
-    ("build/", "build build/x", ""),
-    ("/build", "build", "a/build"),
-    ("build/**", "build/a build/a/b", "build"),
-    ("a/**/b", "a/b a/x/b a/x/y/b", "ab a/xb"),
-    ("**b", "b ab x/ab", "ba"),
-    ("*/temp*", "some/temporary.txt", "temp a/b/temp"),
-    ("a?c", "abc", "a/c ac"),
-    ("a/../b", "b", "a"),
-    ("./b//c/.", "b/c", "b"),
-    ("  b  ", "b", ""),
+    ("*.pyc", "a.pyc", "d/a.pyc"), ("**/*.pyc", "a.pyc d/a.pyc d/e/a.pyc", "a.pyx"),
+    ("**/d", "d d/x a/d/x", "ad"), ("build", "build build/x/y", "builds a/build"),
+    ("build/", "build build/x", ""), ("/build", "build", "a/build"),
+    ("build/**", "build/a build/a/b", "build"), ("a/**/b", "a/b a/x/b a/x/y/b", "ab a/xb"),
+    ("**b", "b ab x/ab", "ba"), ("*/temp*", "some/temporary.txt", "temp a/b/temp"), ("a?c", "abc", "a/c ac"),
+    ("a/../b", "b", "a"), ("./b//c/.", "b/c", "b"), ("  b  ", "b", ""),
     ("# b", "", "b # b"),
     (r"\#b", "#b", "b"),
     (r"a\*", "a*", "ab"),
@@ -48,7 +40,7 @@ CASES = [
     ("*.md\n!README*.md\nREADME-secret.md", "a.md README-secret.md", "README.md"),
     ("*.md\nREADME-secret.md\n!README*.md", "a.md", "README-secret.md"),
     ("!a\na", "a", "b"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("lines", "ignored", "kept"), CASES, ids=[repr(case[0]) for case in CASES])

@@ -252,10 +252,7 @@ MANY = 1 << 20
 
 
 HOSTILE = [
-    "'" * MANY,
-    "'" + "\\" * MANY,
-    '"""' + "\\a" * (MANY // 2),
-    "import a\n" * (MANY // 9),
+    "'" * MANY, "'" + "\\" * MANY, '"""' + "\\a" * (MANY // 2), "import a\n" * (MANY // 9),
     "from a import (\n" * (MANY // 16),
     "#\n" * (MANY // 2),
     'f"' + "{a}" * (MANY // 3) + '"',
@@ -268,7 +265,7 @@ HOSTILE = [
     "import a\0",
     "import 1\nfrom import\nimport a as\nfrom . import\n",
     "\\\n" * (MANY // 2) + "import a",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("source", sampled(HOSTILE, *HOSTILE[::5]), ids=lambda text: repr(text[:12]))
