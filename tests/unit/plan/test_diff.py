@@ -65,18 +65,6 @@ def test_long_lists_are_aligned_in_good_time() -> None:
     assert patch(document, diff(document, wanted)) == wanted
 
 
-def test_mounts_are_compared_by_destination() -> None:
-    data = {"type": "bind", "src": "data", "dst": "/data"}
-    conf = {"type": "bind", "src": "conf", "dst": "/conf"}
-    assert changes({"mounts": [data]}, {"mounts": [conf]}) == [
-        '+ roles.trainer.mounts[/conf] = {"dst": "/conf", "src": "conf", "type": "bind"}',
-        "- roles.trainer.mounts[/data]",
-    ]
-    assert changes({"mounts": [data]}, {"mounts": [{**data, "src": "more"}]}) == [
-        '~ roles.trainer.mounts[/data].src: "data" → "more"'
-    ]
-
-
 def test_removed_roles_are_in_the_order_of_their_names() -> None:
     names = [f"r{number}" for number in range(9)]
     old = {"scheduler": "s", "roles": [BARE, *({"name": name, "entrypoint": "a"} for name in names)]}
@@ -102,21 +90,26 @@ def test_the_order_of_roles_is_one_change() -> None:
     assert [str(each) for each in diff(old, new)] == ['~ roles: ["trainer", "eval"] → ["eval", "trainer"]']
 
 
-def test_values_of_different_types_are_distinguished() -> None:
-    assert changes({"metadata": {"a": 1}}, {"metadata": {"a": "1"}}) == [
-        '~ roles.trainer.metadata.a: 1 → "1"'
-    ]
-    assert changes({"metadata": {"a": 1}}, {"metadata": {"a": True}}) == [
-        "~ roles.trainer.metadata.a: 1 → true"
-    ]
-    assert changes({"metadata": {"a": None}}, {"metadata": {"a": {}}}) == [
-        "~ roles.trainer.metadata.a: null → {}"
-    ]
+DATA, CONF = ({"type": "bind", "src": name, "dst": f"/{name}"} for name in ("data", "conf"))
+SHOWN = {
+    "a number and its text": ({"metadata": {"a": 1}}, {"metadata": {"a": "1"}}, ['~ metadata.a: 1 → "1"']),
+    "a number and a truth value": (
+        {"metadata": {"a": 1}}, {"metadata": {"a": True}}, ["~ metadata.a: 1 → true"]),
+    "nothing and an empty mapping": (
+        {"metadata": {"a": None}}, {"metadata": {"a": {}}}, ["~ metadata.a: null → {}"]),
+    "control characters, of which none reaches the terminal": ({},
+        {"env": {"A": "\x1b[2J\x9b31m\u202e\ud800\n"}}, [r'+ env.A = "\u001b[2J\u009b31m\u202e\ud800\n"']),
+    "mounts with several destinations": ({"mounts": [DATA]}, {"mounts": [CONF]},
+        ['+ mounts[/conf] = {"dst": "/conf", "src": "conf", "type": "bind"}', "- mounts[/data]"]),
+    "mounts with one destination": ({"mounts": [DATA]}, {"mounts": [{**DATA, "src": "more"}]},
+        ['~ mounts[/data].src: "data" → "more"']),
+}  # fmt: skip
 
 
-def test_control_characters_do_not_reach_the_terminal() -> None:
-    [line] = changes({}, {"env": {"A": "\x1b[2J\x9b31m\u202e\ud800\n"}})
-    assert line == r'+ roles.trainer.env.A = "\u001b[2J\u009b31m\u202e\ud800\n"'
+@pytest.mark.parametrize("what", SHOWN)
+def test_values_of_a_role_are_compared_with_their_types_and_mounts_by_destination(what: str) -> None:
+    old, new, found = SHOWN[what]
+    assert [each.replace(" roles.trainer.", " ") for each in changes(old, new)] == found
 
 
 @pytest.mark.parametrize(("old", "new", "change"), [

@@ -134,15 +134,14 @@ def test_a_partial_apply_leaves_the_named_macros_and_all_escapes():
     assert substitute(made.args[0], {"app_id": "real"}) == "0-real-$<x>"
 
 
-def test_partial_substitution_escapes_what_the_value_holds():
-    once = substitute_partial("$<a>/$<app_id>", {"a": "/x$<app_id>${app_id}$HOME${HOME}"})
-    assert once == "/x$$<app_id>$${app_id}$HOME${HOME}/$<app_id>"
-    assert substitute(once, {"app_id": "1"}) == "/x$<app_id>${app_id}$HOME${HOME}/1"
-
-
-def test_partial_substitution_escapes_a_macro_that_comes_together_at_a_border():
-    once = substitute_partial("$<a><app_id>", {"a": "$"})
-    assert substitute(once, {"app_id": "1"}) == "$<app_id>"
+@pytest.mark.parametrize(("text", "value", "once", "then"), [
+    ("$<a>/$<app_id>", "/x$<app_id>${app_id}$HOME${HOME}", "/x$$<app_id>$${app_id}$HOME${HOME}/$<app_id>",
+        "/x$<app_id>${app_id}$HOME${HOME}/1"),
+    ("$<a><app_id>", "$", "$$<app_id>", "$<app_id>"),
+], ids=["macros of the value", "a macro that comes together at a border"])  # fmt: skip
+def test_partial_substitution_escapes_what_the_value_holds(text, value, once, then):
+    assert substitute_partial(text, {"a": value}) == once
+    assert substitute(once, {"app_id": "1"}) == then
 
 
 def test_a_value_ending_in_a_dollar_before_an_open_macro_is_refused():
