@@ -42,15 +42,11 @@ class FakeGitHub(FakeServer):
     def open_pull(self, number: int, head: str, *, base: str = "main", repository: str = REPOSITORY) -> None:
         """Open a pull request, or push to its branch."""
         self.pulls[number] = {
-            "number": number,
-            "title": f"change {number}",
-            "html_url": f"https://github.invalid/{REPOSITORY}/pull/{number}",
-            "user": {"login": "ann"},
-            "head": {"sha": head, "repo": {"full_name": repository}},
-            "base": {"ref": base},
-            "merged_at": None,
-            "merge_commit_sha": None,
-        }
+            "number": number, "title": f"change {number}",
+            "html_url": f"https://github.invalid/{REPOSITORY}/pull/{number}", "user": {"login": "ann"},
+            "head": {"sha": head, "repo": {"full_name": repository}}, "base": {"ref": base},
+            "merged_at": None, "merge_commit_sha": None,
+        }  # fmt: skip
 
     def merge_pull(self, number: int, commit: str) -> None:
         self.pulls[number] |= {"merged_at": "2026-01-01T00:00:00Z", "merge_commit_sha": commit}

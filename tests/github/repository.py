@@ -156,19 +156,12 @@ class Repository:
         event_file = self._folder / f"event-{self._runs}.json"
         event_file.write_text(json.dumps({"repository": {"default_branch": "main"}, **payload}))
         env = {
-            **os.environ,
-            "LAUNCHER_HOME": str(self.home),
-            "GITHUB_ACTIONS": "true",
-            "GITHUB_EVENT_NAME": event,
-            "GITHUB_EVENT_PATH": str(event_file),
-            "GITHUB_REPOSITORY": REPOSITORY,
-            "GITHUB_SHA": git(clone, "rev-parse", "HEAD"),
-            "GITHUB_API_URL": self.github.url,
-            "GITHUB_SERVER_URL": "https://github.invalid",
-            "GITHUB_RUN_ID": str(self._runs),
-            "GITHUB_TOKEN": "token",
-            "GITHUB_STEP_SUMMARY": str(self._folder / f"summary-{self._runs}.md"),
-        }
+            **os.environ, "LAUNCHER_HOME": str(self.home), "GITHUB_ACTIONS": "true",
+            "GITHUB_EVENT_NAME": event, "GITHUB_EVENT_PATH": str(event_file), "GITHUB_REPOSITORY": REPOSITORY,
+            "GITHUB_SHA": git(clone, "rev-parse", "HEAD"), "GITHUB_API_URL": self.github.url,
+            "GITHUB_SERVER_URL": "https://github.invalid", "GITHUB_RUN_ID": str(self._runs),
+            "GITHUB_TOKEN": "token", "GITHUB_STEP_SUMMARY": str(self._folder / f"summary-{self._runs}.md"),
+        }  # fmt: skip
         done = launcher(["ci", *argv], cwd=str(clone), environ=env)
         self.printed, shown = done.out, done.out + done.err
         assert code is None or done.code == code, f"exit {done.code}\n{shown}"

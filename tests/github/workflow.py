@@ -116,33 +116,19 @@ class Runner:
         (files / "event.json").write_text(json.dumps(event.payload))
         pull = event.payload.get("pull_request", {})
         return {
-            **os.environ,
-            "PATH": f"{self.bin}:{os.environ['PATH']}",
-            "CI": "true",
-            "GITHUB_ACTIONS": "true",
-            "GITHUB_ACTOR": "someone",
-            "GITHUB_API_URL": self.api_url,
-            "GITHUB_BASE_REF": pull.get("base", {}).get("ref", ""),
-            "GITHUB_EVENT_NAME": event.name,
+            **os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}", "CI": "true", "GITHUB_ACTIONS": "true",
+            "GITHUB_ACTOR": "someone", "GITHUB_API_URL": self.api_url,
+            "GITHUB_BASE_REF": pull.get("base", {}).get("ref", ""), "GITHUB_EVENT_NAME": event.name,
             "GITHUB_EVENT_PATH": str(files / "event.json"),
-            "GITHUB_HEAD_REF": pull.get("head", {}).get("ref", ""),
-            "GITHUB_JOB": key,
-            "GITHUB_OUTPUT": str(files / "output"),
-            "GITHUB_PATH": str(files / "path"),
-            "GITHUB_REF": event.ref,
-            "GITHUB_REF_NAME": event.ref.removeprefix("refs/").partition("/")[2],
-            "GITHUB_REPOSITORY": self.repository,
-            "GITHUB_RUN_ATTEMPT": "1",
-            "GITHUB_RUN_ID": str(1000 + self._runs),
-            "GITHUB_SERVER_URL": "https://github.com",
-            "GITHUB_SHA": event.sha,
-            "GITHUB_STEP_SUMMARY": str(files / "summary.md"),
-            "GITHUB_WORKFLOW": "launcher",
-            "GITHUB_WORKSPACE": str(self.workspace),
-            "RUNNER_TEMP": str(files),
-            "RUNNER_TOOL_CACHE": str(self.folder / "tools"),
-            "RUNNER_TRACKING_ID": tracking,
-        }
+            "GITHUB_HEAD_REF": pull.get("head", {}).get("ref", ""), "GITHUB_JOB": key,
+            "GITHUB_OUTPUT": str(files / "output"), "GITHUB_PATH": str(files / "path"),
+            "GITHUB_REF": event.ref, "GITHUB_REF_NAME": event.ref.removeprefix("refs/").partition("/")[2],
+            "GITHUB_REPOSITORY": self.repository, "GITHUB_RUN_ATTEMPT": "1",
+            "GITHUB_RUN_ID": str(1000 + self._runs), "GITHUB_SERVER_URL": "https://github.com",
+            "GITHUB_SHA": event.sha, "GITHUB_STEP_SUMMARY": str(files / "summary.md"),
+            "GITHUB_WORKFLOW": "launcher", "GITHUB_WORKSPACE": str(self.workspace), "RUNNER_TEMP": str(files),
+            "RUNNER_TOOL_CACHE": str(self.folder / "tools"), "RUNNER_TRACKING_ID": tracking,
+        }  # fmt: skip
 
 
 def starts(workflow: Mapping[str, Any], event: Event) -> bool:
@@ -222,14 +208,9 @@ class _Job:
         got = subprocess.run(
             ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c",
                 interpolated(step["run"], self.contexts)],
-            cwd=self.runner.workspace / defaults.get("working-directory", "."),
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=240,
-            check=False,
+            cwd=self.runner.workspace / defaults.get("working-directory", "."), env=env,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            timeout=240, check=False,
         )  # fmt: skip
         self.output += got.stdout
         assert "Traceback (most recent call last)" not in got.stdout, got.stdout

@@ -141,14 +141,11 @@ def _progress(*recorded: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
 
 def test_progress_of_images_is_reported_for_their_job_and_fits_the_schema() -> None:
     heard = _progress(
-        ("pulling", {"image": "web:1", "done": 0, "total": 9}),
-        ("pulled", {"image": "web:1"}),
+        ("pulling", {"image": "web:1", "done": 0, "total": 9}), ("pulled", {"image": "web:1"}),
         ("building", {"image": "w:1", "line": "Step 1/3"}),
-        ("building", {"image": "w:1", "line": "Step 2/3"}),
-        ("built", {"image": "w:1", "id": "sha256:00"}),
-        ("pushing", {"image": "w:1", "done": 3, "total": 9}),
-        ("pushed", {"image": "w:1"}),
-    )
+        ("building", {"image": "w:1", "line": "Step 2/3"}), ("built", {"image": "w:1", "id": "sha256:00"}),
+        ("pushing", {"image": "w:1", "done": 3, "total": 9}), ("pushed", {"image": "w:1"}),
+    )  # fmt: skip
     for event in heard:
         jsonschema.Draft202012Validator(event_schema()).validate(event)
     assert [event["event"] for event in heard] == [

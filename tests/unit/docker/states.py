@@ -66,14 +66,11 @@ def container(
     state, _, code = state_text.partition(" ")
     roles = list(order or {"main": {}})
     labels = {
-        "launcher.app-id": "app",
-        "launcher.scheduler": "local_docker",
+        "launcher.app-id": "app", "launcher.scheduler": "local_docker",
         "launcher.replicas": str(len(roles) if order else 2),
-        "launcher.retries": json.dumps({name: list(retries) for name in roles}),
-        "launcher.role": role,
-        "launcher.replica": str(k),
-        "launcher.part": part,
-    }
+        "launcher.retries": json.dumps({name: list(retries) for name in roles}), "launcher.role": role,
+        "launcher.replica": str(k), "launcher.part": part,
+    }  # fmt: skip
     if order:
         labels["launcher.order"] = json.dumps([[name, 1, rule] for name, rule in order.items()])
     known: dict[str, Any] = {"inspected": True, "exit_code": int(code) if code else None}

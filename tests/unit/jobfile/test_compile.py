@@ -97,18 +97,11 @@ def test_every_field_reaches_the_launch(tmp_path: Path) -> None:
     made = launch(tmp_path, FULL)
     assert made.app.roles == [
         Role(
-            name="trainer",
-            image="/img",
-            min_replicas=1,
-            entrypoint="python",
+            name="trainer", image="/img", min_replicas=1, entrypoint="python",
             args=["-m", "train", "--epochs", "3", "--run", "$<app_id>"],
-            env={"RUN_ID": "$<app_id>", "OMP_NUM_THREADS": "4"},
-            num_replicas=2,
-            max_retries=2,
-            retry_policy=RetryPolicy.REPLICA,
-            resource=Resource(cpu=2, gpu=0, memMB=4096),
-            port_map={"tcp_store": 29500},
-            metadata={"tier": ["gold", {"n": 1}]},
+            env={"RUN_ID": "$<app_id>", "OMP_NUM_THREADS": "4"}, num_replicas=2, max_retries=2,
+            retry_policy=RetryPolicy.REPLICA, resource=Resource(cpu=2, gpu=0, memMB=4096),
+            port_map={"tcp_store": 29500}, metadata={"tier": ["gold", {"n": 1}]},
             mounts=[BindMount("~/data", "/data", True), VolumeMount("cache", "/cache"),
                 DeviceMount("/dev/fuse", "/dev/fuse", "rw"), BindMount("./conf", "/conf", True)],
         ),

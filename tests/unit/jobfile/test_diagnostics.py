@@ -112,13 +112,9 @@ def test_a_range_over_lines_is_marked_to_the_end_of_the_first() -> None:
 
 def test_a_diagnostic_as_json_has_its_span_code_and_message() -> None:
     assert at("a: b\n", "b", label="c").to_json() == {
-        "file": "f.yaml",
-        "span": {"line": 1, "column": 4, "end_line": 1, "end_column": 5},
-        "code": "wrong-type",
-        "severity": "error",
-        "message": "no",
-        "label": "c",
-    }
+        "file": "f.yaml", "span": {"line": 1, "column": 4, "end_line": 1, "end_column": 5},
+        "code": "wrong-type", "severity": "error", "message": "no", "label": "c",
+    }  # fmt: skip
     assert Diagnostic(file="x", span=None, code="no-such-file", message="m").to_json()["span"] is None
 
 

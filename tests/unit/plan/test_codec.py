@@ -27,17 +27,14 @@ VALIDATOR = Draft202012Validator(plan_schema())
 SCOPES = [Scope(origin=ORIGIN, target="default")]
 
 LIFECYCLES = st.builds(
-    Lifecycle,
-    on_change=st.sampled_from([None, "replace", "hold"]),
-    on_failed=st.sampled_from(["hold", "rerun"]),
-    on_lost=st.sampled_from(["hold", "rerun"]),
-    max_attempts=st.none() | st.integers(1, 3),
-    protect=st.booleans(),
+    Lifecycle, on_change=st.sampled_from([None, "replace", "hold"]),
+    on_failed=st.sampled_from(["hold", "rerun"]), on_lost=st.sampled_from(["hold", "rerun"]),
+    max_attempts=st.none() | st.integers(1, 3), protect=st.booleans(),
     rerun_on=st.lists(
         st.sampled_from([Trigger("every_apply"), Trigger("files", ("a", "b/*")), Trigger("files", ("c",))]),
         max_size=2,
     ).map(tuple),
-)
+)  # fmt: skip
 
 
 @st.composite

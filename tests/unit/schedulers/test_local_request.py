@@ -58,13 +58,10 @@ def test_positional_fields_have_the_established_order() -> None:
 def test_the_environment_of_replicas_has_job_scratch_and_error_file() -> None:
     (param,) = request_of(role()).role_params["r"]
     assert param.env == {
-        "LAUNCHER_JOB_ID": "local_cwd://s/a-1",
-        "LAUNCHER_RANK0_HOST": "localhost",
-        "LAUNCHER_SCRATCH": "/state/apps/a-1/scratch",
-        "PET_LOG_DIR": "/state/apps/a-1/torchelastic/r",
-        "TORCHELASTIC_ERROR_FILE": "/state/apps/a-1/logs/r/0/error.json",
-        "PATH": "/work",
-    }
+        "LAUNCHER_JOB_ID": "local_cwd://s/a-1", "LAUNCHER_RANK0_HOST": "localhost",
+        "LAUNCHER_SCRATCH": "/state/apps/a-1/scratch", "PET_LOG_DIR": "/state/apps/a-1/torchelastic/r",
+        "TORCHELASTIC_ERROR_FILE": "/state/apps/a-1/logs/r/0/error.json", "PATH": "/work",
+    }  # fmt: skip
 
 
 def test_a_role_may_name_its_own_error_file_but_not_its_job() -> None:

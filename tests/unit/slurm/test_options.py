@@ -27,16 +27,10 @@ def test_options_have_the_names_of_torchx_and_of_other_schedulers():
 WRONG = {
     "host": ["-oProxyCommand=rm", "me@-oProxyCommand=rm", "login1 rm", "login1;rm", ""],
     "partition": ["gpu\n#SBATCH --uid=0"],
-    "comment": ["one\ntwo"],
-    "constraint": ["a b"],
-    "gres": ["gpu:1\r"],
-    "time": ["tomorrow", "1:75", ""],
-    "job_dir": ["jobs", "~other/jobs", "$HOME/jobs", "/jobs\n"],
-    "workdir": ["work"],
-    "nodes": [0],
-    "ntasks_per_node": [0],
-    "on_preempted": ["ignore"],
-}
+    "comment": ["one\ntwo"], "constraint": ["a b"], "gres": ["gpu:1\r"], "time": ["tomorrow", "1:75", ""],
+    "job_dir": ["jobs", "~other/jobs", "$HOME/jobs", "/jobs\n"], "workdir": ["work"], "nodes": [0],
+    "ntasks_per_node": [0], "on_preempted": ["ignore"],
+}  # fmt: skip
 RIGHT = {
     "host": ["login1", "me@login-1.site.example", "fe80::1%eth0"],
     "partition": ["gpu,cpu"],

@@ -34,17 +34,9 @@ def small_role() -> Role:
 
 def full_role() -> Role:
     return Role(
-        name="trainer",
-        image="img:1",
-        min_replicas=1,
-        entrypoint="python",
-        args=["-m", "train"],
-        env={"B": "2", "A": "1"},
-        num_replicas=2,
-        max_retries=3,
-        retry_policy=RetryPolicy.REPLICA,
-        resource=Resource(0.5, 0, 4096, {"c": "x"}, {"d": 1}, {"t": 1}),
-        port_map={"tcp": 29500},
+        name="trainer", image="img:1", min_replicas=1, entrypoint="python", args=["-m", "train"],
+        env={"B": "2", "A": "1"}, num_replicas=2, max_retries=3, retry_policy=RetryPolicy.REPLICA,
+        resource=Resource(0.5, 0, 4096, {"c": "x"}, {"d": 1}, {"t": 1}), port_map={"tcp": 29500},
         metadata={"k": [1, {"x": None}]},
         mounts=[VolumeMount("cache", "/z"), BindMount("./data", "/data", read_only=True),
             DeviceMount("/dev/fuse", "/dev/fuse"), DeviceMount("/dev/a", "/dev/b", "r")],

@@ -71,14 +71,10 @@ def test_substituting_in_anything_but_text_is_a_type_error(wrong):
 
 def full_role() -> Role:
     return Role(
-        name="trainer-$<app_id>",
-        image="image-$<app_id>",
-        entrypoint="$<img_root>/bin/run",
+        name="trainer-$<app_id>", image="image-$<app_id>", entrypoint="$<img_root>/bin/run",
         args=["--id", "$<app_id>", "$<role>/$<num_replicas>"],
-        env={"$<app_id>": "${rank0_env}", "N": "$<replica_id>"},
-        num_replicas=4,
-        resource=Resource(1, 0, 1, {"cap": ["$<app_id>"]}),
-        port_map={"$<app_id>": 1},
+        env={"$<app_id>": "${rank0_env}", "N": "$<replica_id>"}, num_replicas=4,
+        resource=Resource(1, 0, 1, {"cap": ["$<app_id>"]}), port_map={"$<app_id>": 1},
         metadata={
             "$<app_id>": "$<app_id>",
             "deep": {"list": ["$<app_id>", {"in": "$<app_id>"}, ("$<app_id>", 1, [None])]},
@@ -89,7 +85,7 @@ def full_role() -> Role:
             VolumeMount("vol-$<replica_id>", "/vol"),
             DeviceMount("/dev/$<replica_id>", "/dev/x"),
         ],
-    )
+    )  # fmt: skip
 
 
 def test_applying_fills_in_commands_env_values_metadata_and_mount_sources_alone():
