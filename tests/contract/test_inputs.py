@@ -21,7 +21,7 @@ from launcher.workspace import inputs
 from tests import processes
 from tests.contract.conftest import Case, Gate
 from tests.contract.test_holding import needing, prepare
-from tests.contract.test_staged import attempt_of
+from tests.contract.test_staged import attempt_of, started
 
 Staged = StagedScheduler[Any]
 GLOBS = ("train.py", "conf/*")
@@ -49,12 +49,8 @@ def submit(case: Case, staged: Staged, app: AppDef, code: Path, *needs: Attempt)
     digest = inputs.InputReader().read(folder, GLOBS, folder)[0]
     inputs.keep(digest)
     attempt = replace(attempt_of(case, app), inputs=digest, created_at=time.time())
-    reservation = staged.reserve(attempt)
-    reservation.waits_for = needing(*needs)
-    reservation.inputs = InputRef(digest, folder, folder, GLOBS)
-    staged.create(reservation, app, {})
-    staged.start(reservation)
-    return attempt
+    inputs_ = InputRef(digest, folder, folder, GLOBS)
+    return started(staged, attempt, app, waits_for=needing(*needs), inputs=inputs_)
 
 
 def kill_holder(attempt: Attempt, home: Path) -> None:

@@ -16,7 +16,7 @@ from launcher.specs.launch import JobKey
 from launcher.specs.outputs import own_output
 from launcher.unpacking import first_file, unpack
 from tests.contract.conftest import Case
-from tests.contract.test_staged import attempt_of
+from tests.contract.test_staged import attempt_of, started
 
 Staged = StagedScheduler[Any]
 
@@ -26,9 +26,7 @@ READ = "cat $<needs.prepare.output_dir>/lines"
 
 def ran(case: Case, staged: Staged, app: AppDef, attempt: Attempt) -> list[str]:
     """Return the lines that an attempt printed."""
-    reservation = staged.reserve(attempt)
-    staged.create(reservation, app, {})
-    staged.start(reservation)
+    started(staged, attempt, app)
     case.end(attempt.app_id)
     return [line.strip() for line in case.lines(attempt.app_id)]
 
