@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, get_args
 
 import jsonschema
@@ -86,11 +87,8 @@ def test_reports_of_several_threads_are_emitted_in_the_order_in_which_things_hap
         start.wait()
         events.report("ended", JobKey("default", "default", f"job-{n}"), 200.0 - n)
 
-    threads = [threading.Thread(target=follow, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(follow, range(8)))
     assert len(heard) == 8
     assert [event["at"] for event in heard] == sorted(event["at"] for event in heard)
     assert all(event["time"] > event["at"] for event in heard)

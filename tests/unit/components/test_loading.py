@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -51,17 +52,10 @@ def test_a_component_file_is_loaded_and_called_by_several_threads_at_once(tmp_pa
     (tmp_path / "common.py").write_text("import time\ntime.sleep(0.02)\nNAME = 'a'\n")
     (tmp_path / "later.py").write_text("import common, time\ntime.sleep(0.02)\nNAME = common.NAME\n")
     component(tmp_path, LATE)
-    names, path = [], list(sys.path)
-
-    def one() -> None:
-        names.append(app(get_component("c.py:f", folder=str(tmp_path))).name)
-
-    threads = [threading.Thread(target=one) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert names == ["aa"] * 8
+    path = list(sys.path)
+    with ThreadPoolExecutor(8) as pool:
+        found = pool.map(lambda _: app(get_component("c.py:f", folder=str(tmp_path))), range(8))
+        assert [each.name for each in found] == ["aa"] * 8
     assert sys.path == path
     assert not {"common", "later"} & sys.modules.keys()
 

@@ -1,9 +1,9 @@
 """The Runner: what it hands to a scheduler, and what it makes of the answers."""
 
 import copy
-import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -65,12 +65,8 @@ def test_threads_that_share_a_runner_share_its_schedulers():
         made.append(MemoryScheduler(session_name, **params))
         return made[-1]
 
-    with Runner("session", {"memory": slow}) as runner:
-        threads = [threading.Thread(target=runner.run, args=(app(), "memory")) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    with Runner("session", {"memory": slow}) as runner, ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(lambda _: runner.run(app(), "memory"), range(8)))) == 8
     assert len(made) == 1
     assert len(made[0].apps) == 8
 

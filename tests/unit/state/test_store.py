@@ -2,7 +2,7 @@
 
 import json
 import os
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -129,11 +129,8 @@ def test_one_ledger_serves_many_threads(store: Store):
         for number in range(first, first + 25):
             assert store.record(attempt(number=number))
 
-    threads = [threading.Thread(target=record, args=(first,)) for first in range(1, 101, 25)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(record, range(1, 101, 25)))
     assert len(store.attempts(key())) == 100
 
 
