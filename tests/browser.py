@@ -45,11 +45,9 @@ class Browser:
         self._process = subprocess.Popen(
             # bash: other shells take no variable for the number of a descriptor
             ["bash", "-c", f'exec "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}', program(), *options],
-            pass_fds=(theirs_in, theirs_out),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            pass_fds=(theirs_in, theirs_out), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-        )
+        )  # fmt: skip
         os.close(theirs_in)
         os.close(theirs_out)
         self._held = b""

@@ -144,10 +144,8 @@ def test_a_restart_of_the_app_starts_its_roles_in_order_again(able: Case) -> Non
     client = able.role(
         "client",
         f"test -e {up} && {_says(able, 'client')}; test -e {tries} || {{ touch {tries}; exit 3; }}",
-        depends_on={"server": "ready"},
-        max_retries=1,
-        retry_policy="APPLICATION",
-    )
+        depends_on={"server": "ready"}, max_retries=1, retry_policy="APPLICATION",
+    )  # fmt: skip
     found = able.run(AppDef("app", [client, server]), grace_s=0.0)
     assert (found.state, found.num_restarts) == (AppState.SUCCEEDED, 1)
     assert _steps(able) == ["server", "client", "server", "client"]

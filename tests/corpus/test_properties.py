@@ -51,9 +51,7 @@ ROLE = st.fixed_dictionaries(
 )
 JOB = st.fixed_dictionaries(
     {
-        "version": st.just(1),
-        "name": st.just("job"),
-        "vars": st.just({"n": {"type": "int", "default": 2}}),
+        "version": st.just(1), "name": st.just("job"), "vars": st.just({"n": {"type": "int", "default": 2}}),
         "roles": st.dictionaries(NAMES, ROLE, min_size=1, max_size=3),
     },
     optional={
@@ -69,7 +67,7 @@ JOB = st.fixed_dictionaries(
         "matrix": st.fixed_dictionaries({"lr": st.just([0.1, 1]), "seed": st.just({"range": [0, 2]})}),
         "targets": st.just({"dev": {"timeout": "1m"}}),
     },
-)
+)  # fmt: skip
 
 
 def digests(text: str, suffix: str) -> dict[str, str]:

@@ -56,18 +56,11 @@ def _browser() -> str:
 
 PROBES: dict[str, Callable[[], str]] = {
     "local": lambda: "" if hasattr(os, "pidfd_open") else "this system has no pidfd",
-    "git": _command("git"),
-    "editors": _editors,
-    "workflows": _workflows,
-    "pipelines": _pipelines,
-    "browser": _browser,
-    "docker": docker.reason,
-    "sshd": sshd.reason,
-    "slurm": slurm.here_reason,
-    "slurm_ssh": slurm.there_reason,
-    "slurm_own": slurm.own_reason,
+    "git": _command("git"), "editors": _editors, "workflows": _workflows, "pipelines": _pipelines,
+    "browser": _browser, "docker": docker.reason, "sshd": sshd.reason, "slurm": slurm.here_reason,
+    "slurm_ssh": slurm.there_reason, "slurm_own": slurm.own_reason,
     "slurm_accounting": lambda: slurm.own_reason("slurmdbd", "mariadbd", "mariadb", "sacctmgr"),
-}
+}  # fmt: skip
 """Engine → "" when it can be used, else the reason why not."""
 
 

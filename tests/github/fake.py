@@ -66,11 +66,9 @@ class FakeGitHub(FakeServer):
             (r"POST /issues/(\d+)/comments", self._add_comment),
             (r"PATCH /issues/comments/(\d+)", self._edit_comment),
             (r"GET /commits/([0-9a-f]+)/check-runs", self._list_checks),
-            (r"POST /check-runs", self._add_check),
-            (r"GET /commits/([0-9a-f]+)/pulls", self._pulls_of),
-            (r"GET /pulls/(\d+)", self._pull),
-            (r"GET /rules/branches/(.+)", self._rules),
-        ]
+            (r"POST /check-runs", self._add_check), (r"GET /commits/([0-9a-f]+)/pulls", self._pulls_of),
+            (r"GET /pulls/(\d+)", self._pull), (r"GET /rules/branches/(.+)", self._rules),
+        ]  # fmt: skip
 
     def _list_comments(self, number: str, **_: Any) -> tuple[int, Any]:
         return 200, [each for each in self.comments.values() if each["number"] == int(number)]

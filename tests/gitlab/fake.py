@@ -78,13 +78,10 @@ class FakeGitLab(FakeServer):
         if environment:
             self.deployments.append(
                 {
-                    "id": self._id(),
-                    "environment": {"name": environment},
-                    "sha": sha,
-                    "ref": ref,
+                    "id": self._id(), "environment": {"name": environment}, "sha": sha, "ref": ref,
                     "deployable": {"id": job.id, "name": job.name, "ref": job.ref, "tag": False},
                 }
-            )
+            )  # fmt: skip
         return job
 
     def end(self, job: Job, files: dict[str, bytes], *, succeeded: bool = True) -> None:

@@ -30,14 +30,12 @@ class Hub(hub.Hub):
         variables = {
             "CI_PIPELINE_SOURCE": "merge_request_event",
             "CI_MERGE_REQUEST_DIFF_BASE_SHA": git(self.remote, "merge-base", "main", head),
-            "CI_MERGE_REQUEST_EVENT_TYPE": "detached",
-            "CI_MERGE_REQUEST_IID": str(number),
-            "CI_MERGE_REQUEST_PROJECT_ID": str(PROJECT),
-            "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": str(PROJECT),
+            "CI_MERGE_REQUEST_EVENT_TYPE": "detached", "CI_MERGE_REQUEST_IID": str(number),
+            "CI_MERGE_REQUEST_PROJECT_ID": str(PROJECT), "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": str(PROJECT),
             "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": f"change-{number}",
             "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main",
             **more,
-        }
+        }  # fmt: skip
         return self._piped("launcher plan", head, f"refs/merge-requests/{number}/head", variables, code)
 
     def merge(self, number: int, *, squash: bool = True, forward: bool = False) -> str:

@@ -77,13 +77,8 @@ class Pipelines:
         given = {key: _value(value) for key, value in job.get("variables", {}).items()}
         begun = self.gitlab.begin(name, ref, sha, environment=job.get("environment", ""))
         env = {
-            **os.environ,
-            "PATH": f"{self.bin}:{os.environ['PATH']}",
-            "CI": "true",
-            "GITLAB_CI": "true",
-            "CI_API_V4_URL": self.gitlab.url,
-            "CI_JOB_ID": str(begun.id),
-            "CI_JOB_TOKEN": JOB_TOKEN,
+            **os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}", "CI": "true", "GITLAB_CI": "true",
+            "CI_API_V4_URL": self.gitlab.url, "CI_JOB_ID": str(begun.id), "CI_JOB_TOKEN": JOB_TOKEN,
             "CI_JOB_URL": f"https://gitlab.invalid/acme/vision/-/jobs/{begun.id}",
             "CI_PROJECT_DIR": str(self.checkout),
             "CI_PROJECT_ID": str(PROJECT),
@@ -94,7 +89,7 @@ class Pipelines:
             **self.secrets,
             **given,
             **known,
-        }
+        }  # fmt: skip
         lines = "\n".join([*job.get("before_script", []), *job["script"]])
         got = subprocess.run(
             ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", lines], cwd=self.checkout,

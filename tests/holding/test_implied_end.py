@@ -40,9 +40,7 @@ BEFORE = "s/0; a/0; b/0; a/0=0; b/0=3; app b/0 1"
 
 
 @pytest.mark.parametrize(("roles", "history", "found"), [
-    ("a", "", NONE),
-    ("a", "a/0", NONE),
-    ("a", "a/0; a/0=0", SUCCEEDED),
+    ("a", "", NONE), ("a", "a/0", NONE), ("a", "a/0; a/0=0", SUCCEEDED),
     ("a", "a/0; a/0=3", ("failed", 3, "a/0 exited with 3")),
     ("a", "a/0; a/0 late; a/0=0", ("failed", 0, "a/0 was not ready after 60 s")),
     ("a~0A b~0A", "a/0; b/0; a/0=0", NONE),

@@ -53,15 +53,12 @@ def facts(launch: Launch) -> dict[str, Any]:
     app = launch.app
     names = "timeout_s workspace lifecycle needs max_parallel caps inputs inputs_digest trigger_digest"
     return {
-        "key": launch.key,
-        "digest": digest(document(launch)),
-        "document": document(launch),
-        "scheduler": launch.scheduler,
-        "cfg": dict(launch.cfg),
+        "key": launch.key, "digest": digest(document(launch)), "document": document(launch),
+        "scheduler": launch.scheduler, "cfg": dict(launch.cfg),
         "folder": Path(launch.directory).relative_to(launch.root),
         "about": (launch.enabled, launch.description, dict(app.metadata), app.output, launch.unresolved),
         **{name: getattr(launch, name) for name in names.split()},
-    }
+    }  # fmt: skip
 
 
 def all_facts(tree: Path, target: str | None, *files: str) -> dict[str, dict[str, Any]]:

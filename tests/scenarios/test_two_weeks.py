@@ -97,11 +97,9 @@ class World:
         trains = [f"train-{rate}" for rate in self.rates]
         needs = {name: trains if name == "train" else [name] for name in ("clean", "train", "total")}
         return {
-            "clean": [],
-            **{name: ["clean"] for name in trains},
-            "total": trains,
+            "clean": [], **{name: ["clean"] for name in trains}, "total": trains,
             "report": [job for need in self.report_needs for job in needs[need]],
-        }
+        }  # fmt: skip
 
     def own(self, job: str) -> Any:
         """Return the job's own part of the inputs of its results: document and input files."""

@@ -64,10 +64,8 @@ HOSTILE: list[tuple[str, list[Member]]] = [
     ("is behind a link", [link("a", "."), file("a/x")]),
     ("is behind a link", [folder("d"), link("a", "d"), file("a/x")]),
     ("is behind a link", [folder("d"), file("d/y"), link("a", "d"), hard("x", "a/y")]),
-    ("is there twice", [file("x"), file("x")]),
-    ("is there twice", [link("x", "y"), file("x")]),
-    ("is there twice", [file("x"), folder("x")]),
-    ("is no file of the folder", [hard("x", "y")]),
+    ("is there twice", [file("x"), file("x")]), ("is there twice", [link("x", "y"), file("x")]),
+    ("is there twice", [file("x"), folder("x")]), ("is no file of the folder", [hard("x", "y")]),
     ("is no file of the folder", [link("y", "z"), hard("x", "y")]),
     ("leaves the folder", [hard("x", "../y")]),
     ("is an absolute path", [hard("x", "/etc/passwd")]),
@@ -75,7 +73,7 @@ HOSTILE: list[tuple[str, list[Member]]] = [
     ("is a device or a pipe", [("x", tarfile.CHRTYPE, "")]),
     ("is a device or a pipe", [("x", tarfile.BLKTYPE, "")]),
     ("is not a folder", [file(".")]),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("why", "members"), HOSTILE)

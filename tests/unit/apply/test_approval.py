@@ -12,11 +12,8 @@ CHANGED = ("--lr", "5")
 
 @pytest.mark.parametrize("allow_destructive", [False, True])
 @pytest.mark.parametrize(("desired", "state", "when_refused"), [
-    (OLD, None, None),
-    (OLD, "running", None),
-    (OLD, "failed", None),
-    (job("train", *CHANGED), "succeeded", None),
-    (job("train", *CHANGED), "running", "destructive"),
+    (OLD, None, None), (OLD, "running", None), (OLD, "failed", None),
+    (job("train", *CHANGED), "succeeded", None), (job("train", *CHANGED), "running", "destructive"),
     (job("train", *CHANGED, on_change="replace"), "running", None),
     (job("train", *CHANGED, on_change="hold"), "running", None),
     (job("train", *CHANGED, protect=True), "running", "protected"),

@@ -103,12 +103,10 @@ def rule(code, level):
     """Return the description of a code, as sections 3.49 and 3.51 of SARIF 2.1.0 have it."""
     why, right = explanations()[code]["Why"].text, explanations()[code]["Right"]
     return {
-        "id": code,
-        "shortDescription": {"text": CODES[code].capitalize()},
-        "fullDescription": {"text": why},
+        "id": code, "shortDescription": {"text": CODES[code].capitalize()}, "fullDescription": {"text": why},
         "help": {"text": f"{why}\n\n{right}", "markdown": f"{why}\n\n```\n{right}```\n"},
         "defaultConfiguration": {"level": level},
-    }
+    }  # fmt: skip
 
 
 def place(uri, *region):

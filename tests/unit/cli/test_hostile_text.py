@@ -59,15 +59,9 @@ def test_no_command_sends_control_characters_of_a_job_file(scenario, files):
         *(("validate", "GOOD", "BAD", "--format", f) for f in ("text", "json", "sarif", "github")),
         *(("plan", "GOOD", "--show-request", "--format", f) for f in ("text", "markdown", "json", "github")),
         *(("plan", "BAD", "--format", f) for f in ("text", "github", "sarif")),
-        ("compile", "GOOD"),
-        ("compile", "GOOD", "--json"),
-        ("fmt", "--check", "GOOD", "BAD"),
-        ("fmt", "--diff", "GOOD"),
-        ("apply", "GONE", "--yes"),
-        ("apply", "GOOD", "--yes", "--wait"),
-        ("apply", "GOOD", "--yes", "--rerun", f"x{ESCAPE}"),
-        ("run", "GONE"),
-        ("run", f"c{ESCAPE}.py:fn"),
+        ("compile", "GOOD"), ("compile", "GOOD", "--json"), ("fmt", "--check", "GOOD", "BAD"),
+        ("fmt", "--diff", "GOOD"), ("apply", "GONE", "--yes"), ("apply", "GOOD", "--yes", "--wait"),
+        ("apply", "GOOD", "--yes", "--rerun", f"x{ESCAPE}"), ("run", "GONE"), ("run", f"c{ESCAPE}.py:fn"),
         ("run", "-s", f"s{ESCAPE}", "utils.echo"),
         ("run", "utils.echo", "--msg", f"m{ESCAPE}", "--dryrun"),
         ("describe", "job"),
@@ -81,7 +75,7 @@ def test_no_command_sends_control_characters_of_a_job_file(scenario, files):
         ),
         (f"x{ESCAPE}",),
         ("explain", f"x{ESCAPE}"),
-    ]
+    ]  # fmt: skip
     for command in commands:
         done = scenario.launcher(*(files.get(word, word) for word in command), code=None)
         shown = done.out + done.err

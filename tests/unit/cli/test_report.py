@@ -164,17 +164,14 @@ def test_the_timeline_of_an_app_has_waits_runs_restarts_and_stops():
     main = {"role": "main", "k": 0}
     events = [
         event("created", 0, roles=[["main", 1]], retries=[[1, "REPLICA"]]),
-        event("waiting", 1, **{"for": ["prepare"]}),
-        event("queued", 3),
-        event("starting", 6),
-        event("spawn", 6, **main, pid=1),
-        event("exit", 8, **main, code=1),
+        event("waiting", 1, **{"for": ["prepare"]}), event("queued", 3), event("starting", 6),
+        event("spawn", 6, **main, pid=1), event("exit", 8, **main, code=1),
         event("restart", 8, **main, scope="replica", n=1, delay_s=2),
         event("spawn", 10, **main, pid=2, restart=1),
         event("stopping", 12, why="cancel", state="cancelled", message="cancelled by ann"),
         event("exit", 13, **main, code=143, stopped=True),
         event("ended", 14, state="cancelled", message="cancelled by ann", code=143),
-    ]
+    ]  # fmt: skip
     app = of_attempt(made("train", "cancelled", ended_at=NOW + 14, message="cancelled by ann"))
     found = of_events(events, app)
     spans = [(span.kind, span.start - NOW, span.end - NOW, span.state) for span in found.phases]

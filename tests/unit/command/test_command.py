@@ -40,11 +40,8 @@ def test_a_failure_shows_argv_code_stdout_and_stderr():
         run(["sh", "-c", "echo some output; echo 'a b' is wrong >&2; exit 3"])
     assert str(failed.value).splitlines() == [
         "sh -c 'echo some output; echo '\"'\"'a b'\"'\"' is wrong >&2; exit 3' exited with 3",
-        "stderr:",
-        "  a b is wrong",
-        "stdout:",
-        "  some output",
-    ]
+        "stderr:", "  a b is wrong", "stdout:", "  some output",
+    ]  # fmt: skip
 
 
 def test_a_long_output_is_cut_at_its_beginning_in_the_error():

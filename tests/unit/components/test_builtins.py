@@ -19,17 +19,12 @@ from launcher.components.structured_arg import (
 from launcher.specs import BindMount, Resource, check_app
 
 NEEDED = {
-    "utils.touch": ["--file=x"],
-    "utils.sh": ["true"],
-    "utils.python": ["-c", "pass"],
-    "utils.binary": ["--entrypoint", "/bin/true"],
-    "utils.copy": ["--src=a", "--dst=b"],
-    "utils.booth": ["--x1=1", "--x2=2"],
-    "dist.ddp": ["--script", "train.py"],
-    "dist.spmd": ["--script", "train.py"],
-    "metrics.tensorboard": ["--logdir", "/logs"],
+    "utils.touch": ["--file=x"], "utils.sh": ["true"], "utils.python": ["-c", "pass"],
+    "utils.binary": ["--entrypoint", "/bin/true"], "utils.copy": ["--src=a", "--dst=b"],
+    "utils.booth": ["--x1=1", "--x2=2"], "dist.ddp": ["--script", "train.py"],
+    "dist.spmd": ["--script", "train.py"], "metrics.tensorboard": ["--logdir", "/logs"],
     "serve.torchserve": ["--model_path", "m.mar", "--management_api", "http://localhost:8081"],
-}
+}  # fmt: skip
 
 
 def made(name, *words):

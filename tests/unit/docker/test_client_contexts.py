@@ -104,9 +104,7 @@ def test_a_broken_configuration_is_reported_with_its_path(config: Path):
 
 
 @pytest.mark.parametrize(("configuration", "meta"), [
-    ('{"currentContext": 5}', "{}"),
-    ('{"currentContext": "\\ud800"}', "{}"),
-    ("[" * 100_000, "{}"),
+    ('{"currentContext": 5}', "{}"), ('{"currentContext": "\\ud800"}', "{}"), ("[" * 100_000, "{}"),
     ('{"currentContext": "near"}', '{"Endpoints": []}'),
     ('{"currentContext": "near"}', '{"Endpoints": {"docker": "unix:///x"}}'),
     ('{"currentContext": "near"}', '{"Endpoints": {"docker": {"Host": 5}}}'),

@@ -101,12 +101,9 @@ def test_a_request_that_changes_the_engine_is_not_retried(tmp_path, change, faul
 
 
 NONSENSE = {
-    "containers": lambda engine: engine.containers(),
-    "inspect": lambda engine: engine.inspect("x"),
-    "engine id": lambda engine: engine.engine_id(),
-    "image": lambda engine: engine.image("x"),
-    "volumes": lambda engine: engine.volumes(),
-    "networks": lambda engine: engine.networks(),
+    "containers": lambda engine: engine.containers(), "inspect": lambda engine: engine.inspect("x"),
+    "engine id": lambda engine: engine.engine_id(), "image": lambda engine: engine.image("x"),
+    "volumes": lambda engine: engine.volumes(), "networks": lambda engine: engine.networks(),
     "ensure network": lambda engine: engine.ensure_network("x", {}),
     "create": lambda engine: engine.create("x", {}),
     "create volume": lambda engine: engine.create_volume("x", {}),
@@ -115,7 +112,7 @@ NONSENSE = {
     "executed": lambda engine: engine.executed("x"),
     "events": lambda engine: list(engine.events()),
     "pull": lambda engine: engine.pull("x"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("body", ["7", '"x"', "[3]", '{"Id": []}', "[{}]", '[["Id"]]', "\0\xff"])

@@ -42,13 +42,10 @@ def test_the_body_of_a_container_has_every_field():
         ],
         "Devices": [{"PathOnHost": "/dev/null", "PathInContainer": "/dev/nothing", "CgroupPermissions": "r"}],
         "RestartPolicy": {"Name": "on-failure", "MaximumRetryCount": 2},
-        "Memory": 64 * 2**20,
-        "ShmSize": 64 * 2**20,
-        "NanoCpus": 500_000_000,
-        "Privileged": False,
+        "Memory": 64 * 2**20, "ShmSize": 64 * 2**20, "NanoCpus": 500_000_000, "Privileged": False,
         "Init": True,
         "LogConfig": {"Type": "json-file", "Config": {"max-size": "100m", "max-file": "5"}},
-    }
+    }  # fmt: skip
 
 
 GPU_ROLE = Role("r", "i", entrypoint="x", num_replicas=2, resource=Resource(cpu=-1, gpu=2, memMB=-1))

@@ -19,21 +19,10 @@ APP = AppDef("app", [Role("main", "img", entrypoint="sh", args=["-c", "true"], n
 VALUES = {
     "blkio_weight": 300,
     "blkio_weight_device": [{"Path": "/dev/sda", "Weight": 200}],
-    "cap_add": ["SYS_PTRACE"],
-    "cap_drop": ["NET_RAW"],
-    "cgroup_parent": "/jobs",
-    "cgroupns": "host",
-    "cpu_count": 2,
-    "cpu_percent": 50,
-    "cpu_period": 100000,
-    "cpu_quota": 50000,
-    "cpu_rt_period": 1000,
-    "cpu_rt_runtime": 500,
-    "cpu_shares": 512,
-    "cpuset_cpus": "0-1",
-    "cpuset_mems": "0",
-    "device_cgroup_rules": ["c 42:* rmw"],
-    "device_read_bps": [{"Path": "/dev/sda", "Rate": 1000}],
+    "cap_add": ["SYS_PTRACE"], "cap_drop": ["NET_RAW"], "cgroup_parent": "/jobs", "cgroupns": "host",
+    "cpu_count": 2, "cpu_percent": 50, "cpu_period": 100000, "cpu_quota": 50000, "cpu_rt_period": 1000,
+    "cpu_rt_runtime": 500, "cpu_shares": 512, "cpuset_cpus": "0-1", "cpuset_mems": "0",
+    "device_cgroup_rules": ["c 42:* rmw"], "device_read_bps": [{"Path": "/dev/sda", "Rate": 1000}],
     "device_read_iops": [{"Path": "/dev/sda", "Rate": 10}],
     "device_requests": [types.DeviceRequest(count=1, capabilities=[["gpu"]])],
     "device_write_bps": [{"Path": "/dev/sda", "Rate": 1000}],
@@ -92,7 +81,7 @@ VALUES = {
     "volumes": {"/src": {"bind": "/dst", "mode": "ro"}, "named": {"bind": "/named"}},
     "volumes_from": ["other"],
     "working_dir": "/w",
-}
+}  # fmt: skip
 """A value for each parameter of the SDK's `containers.create` that a container of ours can have."""
 
 

@@ -15,12 +15,10 @@ from launcher.specs import AppDef, Probe, Role
 
 SERVER = Role("server", "web:1", entrypoint="serve", service=True)
 CLIENT = Role(
-    "client",
-    "web:1",
-    entrypoint="ask",
+    "client", "web:1", entrypoint="ask",
     args=["http://$<role.server.host>:80/$<app_id>", "$<rank0_host>", "$$<rank0_host>"],
     env={"URL": "tcp://$<role.client.host>/$<replica_id>"},
-)
+)  # fmt: skip
 APP = AppDef("web", [SERVER, CLIENT])
 APP_ID = "web-1-abcde"
 

@@ -21,9 +21,7 @@ from launcher.specs import (
 from launcher.specs.secret import Secret
 
 WORKER = Role(
-    name="worker",
-    image="web:1",
-    entrypoint="python",
+    name="worker", image="web:1", entrypoint="python",
     args=["-m", "train", "$<app_id>", "$<replica_id>", "$$<app_id>"],
     env={"RANK": "$<replica_id>", "KEY": Secret("env:API_KEY"), "LAUNCHER_JOB_ID": "mine"},
     num_replicas=2,
@@ -36,7 +34,7 @@ WORKER = Role(
         VolumeMount("models", "/models"),
         DeviceMount("/dev/fuse", "/dev/fuse", "rw"),
     ],
-)
+)  # fmt: skip
 APP = AppDef("train", [Role("master", "web:1", entrypoint="serve"), WORKER])
 
 
@@ -72,9 +70,7 @@ def test_the_request_of_a_replica_has_every_field():
         ],
         "devices": ["/dev/fuse:/dev/fuse:rw", "/dev/infiniband/uverbs0:/dev/infiniband/uverbs0:rwm"],
         "restart_policy": {"Name": "on-failure", "MaximumRetryCount": 3},
-        "mem_limit": "512m",
-        "shm_size": "512m",
-        "nano_cpus": 1_500_000_000,
+        "mem_limit": "512m", "shm_size": "512m", "nano_cpus": 1_500_000_000,
         "device_requests": [
             {"count": 2, "device_ids": ["$<gpus>"], "capabilities": [["compute", "utility"]]}
         ],

@@ -252,9 +252,7 @@ OF_ANOTHER = pytest.param(lambda path: os.chown(path, 12345, -1), marks=AS_ROOT)
     lambda entry: entry.write_bytes(entry.read_bytes() + b"more"),
     lambda entry: entry.write_bytes(os.urandom(entry.stat().st_size)),
     lambda entry: entry.with_name("key").write_bytes(b"short"),
-    lambda entry: entry.chmod(0o620),
-    link,
-    OF_ANOTHER,
+    lambda entry: entry.chmod(0o620), link, OF_ANOTHER,
 ])  # fmt: skip
 def test_an_entry_that_the_user_did_not_write_like_this_is_replaced(here, plan, damage):
     write(here / "a.launcher.yaml")

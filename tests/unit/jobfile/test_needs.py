@@ -177,14 +177,9 @@ def test_load_job_resolves_a_need_to_the_jobs_of_a_matrix_in_another_file(tmp_pa
 @pytest.mark.parametrize("text", [
     "name: train\nvars: {n: {type: int}}\nmatrix: {n: [1, $<var.n>]}\n",
     "name: train\nvars: {n: {type: int}}\nmatrix: {n: [1, 2], exclude: [{n: $<var.n>}]}\n",
-    "name: train\nmatrix: {n: [1, {}]}\n",
-    "name: train\nmatrix: 3\n",
-    "name: train\nnonsense\nmatrix: {n: [1, 2]}\n",
-    "name: train\nname: other\nmatrix: {n: [1, 2]}\n",
-    "name: train\nmatrix: {n: [1,",
-    "name: [train]\n",
-    "train: name\n",
-    "{ name: train",
+    "name: train\nmatrix: {n: [1, {}]}\n", "name: train\nmatrix: 3\n",
+    "name: train\nnonsense\nmatrix: {n: [1, 2]}\n", "name: train\nname: other\nmatrix: {n: [1, 2]}\n",
+    "name: train\nmatrix: {n: [1,", "name: [train]\n", "train: name\n", "{ name: train",
 ])  # fmt: skip
 def test_a_name_whose_jobs_are_not_known_is_not_resolved(tmp_path: Path, text: str) -> None:
     (project(tmp_path) / "train.launcher.yaml").write_text(f"version: 1\n{text}")

@@ -158,12 +158,9 @@ A = 1
     (("roles", "main", "max_retries"), "base.launcher.yaml:7"),
     (("roles", "main", "entrypoint"), "root.launcher.toml:4"),
     (("roles", "main", "num_replicas"), "root.launcher.toml:5"),
-    (("roles", "main", "image"), "launcher.toml:4"),
-    (("timeout",), "launcher.toml:2"),
-    (("enabled",), "base.launcher.yaml:10"),
-    (("metadata", "of"), "launcher.toml:7"),
-    (("needs", "first"), "root.launcher.toml:7"),
-    (("needs", "second"), "base.launcher.yaml:11"),
+    (("roles", "main", "image"), "launcher.toml:4"), (("timeout",), "launcher.toml:2"),
+    (("enabled",), "base.launcher.yaml:10"), (("metadata", "of"), "launcher.toml:7"),
+    (("needs", "first"), "root.launcher.toml:7"), (("needs", "second"), "base.launcher.yaml:11"),
 ])  # fmt: skip
 def test_each_value_has_its_file_and_line(repository: Path, path: tuple[str, ...], place: str) -> None:
     write(repository, TRACED)

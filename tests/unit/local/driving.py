@@ -132,13 +132,11 @@ class Driven:
         ours = {"LAUNCHER_SCRATCH": rundir.scratch(self.app_dir), "LAUNCHER_JOB_ID": "local_cwd://test/app"}
         replicas = [
             {
-                "argv": list(argv),
-                "env": {**ours, **env},
-                "cwd": cwd or self.cwd,
+                "argv": list(argv), "env": {**ours, **env}, "cwd": cwd or self.cwd,
                 "log_dir": os.path.join(log_dir or str(self.logs), name, str(k)),
             }
             for k, argv in enumerate(argvs)
-        ]
+        ]  # fmt: skip
         return {
             "name": name, "max_retries": retries, "retry_policy": policy, "rules": dict(rules),
             "replicas": replicas,

@@ -43,11 +43,9 @@ def roles(name: str) -> st.SearchStrategy[dict[str, Any]]:
             "resource": st.fixed_dictionaries(
                 {"cpu_millis": st.integers(1, 3)}, optional={"gpu": st.integers(0, 2)}
             ),
-            "mounts": mounts(),
-            "metadata": tables,
-            "retry_policy": st.sampled_from(["ROLE", "REPLICA"]),
+            "mounts": mounts(), "metadata": tables, "retry_policy": st.sampled_from(["ROLE", "REPLICA"]),
         },
-    )
+    )  # fmt: skip
 
 
 @st.composite

@@ -45,9 +45,7 @@ def launches(draw: st.DrawFn, name: str) -> Launch:
     return Launch(
         key=JobKey("default", "default", name),
         app=canonical.app_from_document(document, name, metadata),
-        scheduler=document["scheduler"],
-        cfg=document.get("cfg", {}),
-        timeout_s=document.get("timeout_s"),
+        scheduler=document["scheduler"], cfg=document.get("cfg", {}), timeout_s=document.get("timeout_s"),
         workspace=WorkspaceRef(**document["workspace"]) if "workspace" in document else None,
         lifecycle=draw(LIFECYCLES),
         trigger_digest=draw(st.sampled_from(["", combine({"a": "1"}), combine({"a": "2"})])),
@@ -56,7 +54,7 @@ def launches(draw: st.DrawFn, name: str) -> Launch:
         root="/src",
         file=f"jobs/{name}.launcher.yaml",
         origin=ORIGIN,
-    )
+    )  # fmt: skip
 
 
 @st.composite

@@ -85,18 +85,15 @@ def test_explain_shows_every_part_that_a_success_depends_on():
     [step] = [each for each in made.steps if each.key == now.key]
     output = explain(step, found, Grounds(found).of(now), ["model.py", "more.py"])
     assert [(part.what, part.name, part.is_current, part.now) for part in output.parts] == [
-        ("document", "", False, "1 change"),
-        ("workspace", "src", False, "changed"),
-        ("need", "a", False, "a has run since: attempt 2"),
-        ("need", "b", None, "rerun: never"),
-        ("need", "gone", False, "no longer needed"),
-        ("need", "new", False, "now also needed"),
+        ("document", "", False, "1 change"), ("workspace", "src", False, "changed"),
+        ("need", "a", False, "a has run since: attempt 2"), ("need", "b", None, "rerun: never"),
+        ("need", "gone", False, "no longer needed"), ("need", "new", False, "now also needed"),
         ("files", "*.csv", False, "`*.csv` changed since attempt 1"),
         ("files", "every_apply", False, "each apply runs it again"),
         ("seen", "model.py", False, "differs from what ran"),
         ("seen", "train.py", True, ""),
         ("seen", "more.py", False, "imported now"),
-    ]
+    ]  # fmt: skip
 
 
 def test_explain_shows_no_parts_for_a_job_that_never_succeeded():

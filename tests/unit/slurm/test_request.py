@@ -44,9 +44,7 @@ APPS: dict[str, tuple[AppDef, dict[str, Any]]] = {
                     entrypoint="python",
                     args=["train.py", "--node", "$<replica_id>", "--master", "$<rank0_host>"],
                     env={"WANDB_API_KEY": Secret("env:WANDB_API_KEY"), "OMP_NUM_THREADS": "8"},
-                    num_replicas=2,
-                    max_retries=2,
-                    resource=Resource(16, 4, 131072),
+                    num_replicas=2, max_retries=2, resource=Resource(16, 4, 131072),
                 )
             ],
         ),
@@ -157,10 +155,8 @@ def test_steps_with_gpus_do_not_overlap_and_slurm_places_them_where_gpus_are_lef
 
 
 @pytest.mark.parametrize(("counts", "cfg", "places"), [
-    ((1, 1), {"nodes": 2}, [(1, 0), (1, 1)]),
-    ((1, 3), {"nodes": 2}, [(1, 0), (2, 0)]),
-    ((2, 2), {"nodes": 2}, [(1, 0), (1, 1)]),
-    ((4,), {"nodes": 3}, [(3, 0)]),
+    ((1, 1), {"nodes": 2}, [(1, 0), (1, 1)]), ((1, 3), {"nodes": 2}, [(1, 0), (2, 0)]),
+    ((2, 2), {"nodes": 2}, [(1, 0), (1, 1)]), ((4,), {"nodes": 3}, [(3, 0)]),
     ((1, 4), {"nodes": 3, "ntasks_per_node": 2}, [(1, 0), (3, 0)]),
     ((3, 1, 1), {"nodes": 2}, [(1, 0), (1, 1), (1, 1)]),
 ])  # fmt: skip
@@ -218,13 +214,11 @@ def test_hosts_are_marks_that_nodes_replace():
 def test_the_environment_of_replicas_has_job_scratch_error_file_and_hosts():
     env = the_one(request_of(SERVER, CLIENT), "client", 2)["env"]
     assert env == {
-        "LAUNCHER_JOB_ID": "slurm://s/a-1-x",
-        "LAUNCHER_SCRATCH": "\x01dir\x01/scratch",
-        "LAUNCHER_RANK0_HOST": "\x01host:server\x01",
-        "LAUNCHER_HOST_SERVER": "\x01host:server\x01",
+        "LAUNCHER_JOB_ID": "slurm://s/a-1-x", "LAUNCHER_SCRATCH": "\x01dir\x01/scratch",
+        "LAUNCHER_RANK0_HOST": "\x01host:server\x01", "LAUNCHER_HOST_SERVER": "\x01host:server\x01",
         "PET_LOG_DIR": "\x01dir\x01/scratch/.torchelastic/client-2",
         "TORCHELASTIC_ERROR_FILE": "\x01dir\x01/replicas/client/2.error",
-    }
+    }  # fmt: skip
 
 
 def test_no_replica_waits_for_the_host_of_a_role_that_may_start_later():

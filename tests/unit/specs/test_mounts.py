@@ -32,12 +32,10 @@ READ = {
     f"{VOLUME} dst=/b readonly": VolumeMount("v", "/b", True),
     f"{VOLUME} dst=/b read_only=1": VolumeMount("v", "/b", True),
     f"{VOLUME} dst=/b readonly=False": VolumeMount("v", "/b"),
-    f"{VOLUME} dst=/b read_only=0": VolumeMount("v", "/b"),
-    f"{BIND} src=/c dst=/b": BindMount("/c", "/b"),
-    f"{BIND} src=/a=b dst=/b": BindMount("/a=b", "/b"),
-    f"{DEVICE} perm=r": DeviceMount("/a", "/a", "r"),
+    f"{VOLUME} dst=/b read_only=0": VolumeMount("v", "/b"), f"{BIND} src=/c dst=/b": BindMount("/c", "/b"),
+    f"{BIND} src=/a=b dst=/b": BindMount("/a=b", "/b"), f"{DEVICE} perm=r": DeviceMount("/a", "/a", "r"),
     f"{DEVICE} permissions=r dst=/b": DeviceMount("/a", "/b", "r"),
-}
+}  # fmt: skip
 """Keys have other names, the last value of a repeated one counts, and a value may hold an equals sign."""
 
 

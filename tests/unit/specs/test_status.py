@@ -108,13 +108,9 @@ def test_the_json_of_a_status_has_its_roles_and_replicas():
     replica |= {"started_at": None, "ended_at": None, "message": ""}
     data = two_roles().to_json()
     assert data == {
-        "state": "RUNNING",
-        "num_restarts": 1,
-        "msg": "m",
-        "structured_error_msg": NONE,
-        "url": "http://x",
+        "state": "RUNNING", "num_restarts": 1, "msg": "m", "structured_error_msg": NONE, "url": "http://x",
         "roles": [{"role": "a", "replicas": [replica]}, {"role": "b", "replicas": []}],
-    }
+    }  # fmt: skip
     assert json.loads(json.dumps(data))["roles"][0]["replicas"][0]["state"] == 3
 
 

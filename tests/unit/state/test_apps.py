@@ -192,17 +192,14 @@ IN_ONE = {
 QUESTIONS = IN_ONE | {
     "newest": lambda store: store.newest(50),
     "newest of one scheduler": lambda store: store.newest(50, "local_cwd"),
-    "live": lambda store: store.live(),
-    "to tidy": lambda store: store.to_tidy(LOCAL),
-    "of jobs": lambda store: store.of_jobs([key()], LOCAL),
-    "find": lambda store: store.find("train"),
-    "app": lambda store: store.app("a"),
-    "tidied": lambda store: store.is_tidied("a"),
+    "live": lambda store: store.live(), "to tidy": lambda store: store.to_tidy(LOCAL),
+    "of jobs": lambda store: store.of_jobs([key()], LOCAL), "find": lambda store: store.find("train"),
+    "app": lambda store: store.app("a"), "tidied": lambda store: store.is_tidied("a"),
     "end and tidy": lambda store: store.end_and_tidy(end_of("a", "failed", 1.0)),
     "apps": lambda store: store.apps("local_cwd"),
     "end": lambda store: store.end(end_of("a", "failed", 1.0)),
     "remove": lambda store: store.remove("a"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

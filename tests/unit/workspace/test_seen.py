@@ -159,10 +159,8 @@ RECORD = {"train.py": "1", "model.py": "2"}
 
 
 @pytest.mark.parametrize(("now", "want"), [
-    (Seen(RECORD), ()),
-    (Seen({**RECORD, "train.py": "3"}), ("train.py",)),
-    (Seen({**RECORD, "train.py": ""}), ("train.py",)),
-    (Seen({"train.py": "1"}), ("model.py",)),
+    (Seen(RECORD), ()), (Seen({**RECORD, "train.py": "3"}), ("train.py",)),
+    (Seen({**RECORD, "train.py": ""}), ("train.py",)), (Seen({"train.py": "1"}), ("model.py",)),
     (Seen({**RECORD, "new.py": "3"}, frozenset({"new.py"})), ("new.py",)),
     (Seen({**RECORD, "out.json": "3"}), ()),
     (Seen({**RECORD, "new.py": "3", MORE: "more"}, frozenset({"new.py"})), ()),
