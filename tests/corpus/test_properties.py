@@ -50,10 +50,8 @@ ROLE = st.fixed_dictionaries(
     },
 )
 JOB = st.fixed_dictionaries(
-    {
-        "version": st.just(1), "name": st.just("job"), "vars": st.just({"n": {"type": "int", "default": 2}}),
-        "roles": st.dictionaries(NAMES, ROLE, min_size=1, max_size=3),
-    },
+    {"version": st.just(1), "name": st.just("job"), "vars": st.just({"n": {"type": "int", "default": 2}}),
+        "roles": st.dictionaries(NAMES, ROLE, min_size=1, max_size=3)},
     optional={
         "description": TEXT.filter(
             lambda text: "app_id" not in text and text != "$<var.n>"

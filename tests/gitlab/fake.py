@@ -77,10 +77,8 @@ class FakeGitLab(FakeServer):
         self.jobs[job.id] = job
         if environment:
             self.deployments.append(
-                {
-                    "id": self._id(), "environment": {"name": environment}, "sha": sha, "ref": ref,
-                    "deployable": {"id": job.id, "name": job.name, "ref": job.ref, "tag": False},
-                }
+                {"id": self._id(), "environment": {"name": environment}, "sha": sha, "ref": ref,
+                    "deployable": {"id": job.id, "name": job.name, "ref": job.ref, "tag": False}}
             )  # fmt: skip
         return job
 

@@ -50,10 +50,8 @@ VALUES = {
     "mem_reservation": "256m",
     "mem_swappiness": 0,
     "memswap_limit": -1,
-    "mounts": [
-        types.Mount("/data", "data", read_only=True),
-        types.Mount("/t", None, type="tmpfs", tmpfs_size="1m"),
-    ],
+    "mounts": [types.Mount("/data", "data", read_only=True),
+        types.Mount("/t", None, type="tmpfs", tmpfs_size="1m")],
     "nano_cpus": 10**9,
     "network_disabled": True,
     "network_mode": "host",

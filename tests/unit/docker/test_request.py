@@ -29,11 +29,8 @@ WORKER = Role(
     retry_policy=RetryPolicy.REPLICA,
     resource=Resource(cpu=1.5, gpu=2, memMB=512, devices={"vpc.amazonaws.com/efa": 1}),
     port_map={"http": 8080},
-    mounts=[
-        BindMount("/data/$<app_id>", "/data", read_only=True),
-        VolumeMount("models", "/models"),
-        DeviceMount("/dev/fuse", "/dev/fuse", "rw"),
-    ],
+    mounts=[BindMount("/data/$<app_id>", "/data", read_only=True), VolumeMount("models", "/models"),
+        DeviceMount("/dev/fuse", "/dev/fuse", "rw")],
 )  # fmt: skip
 APP = AppDef("train", [Role("master", "web:1", entrypoint="serve"), WORKER])
 

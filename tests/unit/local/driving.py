@@ -131,10 +131,8 @@ class Driven:
         """Return a role of the request: one replica an argv."""
         ours = {"LAUNCHER_SCRATCH": rundir.scratch(self.app_dir), "LAUNCHER_JOB_ID": "local_cwd://test/app"}
         replicas = [
-            {
-                "argv": list(argv), "env": {**ours, **env}, "cwd": cwd or self.cwd,
-                "log_dir": os.path.join(log_dir or str(self.logs), name, str(k)),
-            }
+            {"argv": list(argv), "env": {**ours, **env}, "cwd": cwd or self.cwd,
+                "log_dir": os.path.join(log_dir or str(self.logs), name, str(k))}
             for k, argv in enumerate(argvs)
         ]  # fmt: skip
         return {

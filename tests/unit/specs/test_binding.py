@@ -33,11 +33,8 @@ def test_the_job_directory_is_filled_in_wherever_text_may_hold_it():
     role = Role(
         "r", "$<job.dir>/image", entrypoint="$<job.dir>/run", args=["$<job.dir>"], env={"D": "$<job.dir>:x"},
         metadata={"a": [{"b": "$<job.dir>"}]},
-        mounts=[
-            BindMount("$<job.dir>/d", "/$<job.dir>"),
-            VolumeMount("v$<job.dir>", "/v"),
-            DeviceMount("$<job.dir>", "/d"),
-        ],
+        mounts=[BindMount("$<job.dir>/d", "/$<job.dir>"), VolumeMount("v$<job.dir>", "/v"),
+            DeviceMount("$<job.dir>", "/d")],
     )  # fmt: skip
     assert bound(role, "/w") == Role(
         "r", "/w/image", entrypoint="/w/run", args=["/w"], env={"D": "/w:x"}, metadata={"a": [{"b": "/w"}]},

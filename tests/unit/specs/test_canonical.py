@@ -229,10 +229,8 @@ def test_an_earlier_document_with_defaults_written_out_is_brought_into_form():
         "roles": [
             {
                 "name": "trainer", "entrypoint": "python", "num_replicas": 1, "args": [],
-                "mounts": [
-                    {"type": "bind", "src": "b", "dst": "/b", "read_only": False},
-                    {"type": "bind", "src": "a", "dst": "/a"},
-                ],
+                "mounts": [{"type": "bind", "src": "b", "dst": "/b", "read_only": False},
+                    {"type": "bind", "src": "a", "dst": "/a"}],
             }
         ],
     }  # fmt: skip

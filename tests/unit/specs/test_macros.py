@@ -75,16 +75,10 @@ def full_role() -> Role:
         args=["--id", "$<app_id>", "$<role>/$<num_replicas>"],
         env={"$<app_id>": "${rank0_env}", "N": "$<replica_id>"}, num_replicas=4,
         resource=Resource(1, 0, 1, {"cap": ["$<app_id>"]}), port_map={"$<app_id>": 1},
-        metadata={
-            "$<app_id>": "$<app_id>",
-            "deep": {"list": ["$<app_id>", {"in": "$<app_id>"}, ("$<app_id>", 1, [None])]},
-            "n": 7,
-        },
-        mounts=[
-            BindMount("/data/$<app_id>", "/dst/$<app_id>"),
-            VolumeMount("vol-$<replica_id>", "/vol"),
-            DeviceMount("/dev/$<replica_id>", "/dev/x"),
-        ],
+        metadata={"$<app_id>": "$<app_id>",
+            "deep": {"list": ["$<app_id>", {"in": "$<app_id>"}, ("$<app_id>", 1, [None])]}, "n": 7},
+        mounts=[BindMount("/data/$<app_id>", "/dst/$<app_id>"), VolumeMount("vol-$<replica_id>", "/vol"),
+            DeviceMount("/dev/$<replica_id>", "/dev/x")],
     )  # fmt: skip
 
 
@@ -92,16 +86,10 @@ def test_applying_fills_in_commands_env_values_metadata_and_mount_sources_alone(
     assert VALUES.apply(full_role()) == replace(
         full_role(), entrypoint="/img/bin/run", args=["--id", "app-1", "trainer-$<app_id>/4"],
         env={"$<app_id>": "RANK0", "N": "3"},
-        metadata={
-            "$<app_id>": "app-1",
-            "deep": {"list": ["app-1", {"in": "app-1"}, ("app-1", 1, [None])]},
-            "n": 7,
-        },
-        mounts=[
-            BindMount("/data/app-1", "/dst/$<app_id>"),
-            VolumeMount("vol-3", "/vol"),
-            DeviceMount("/dev/3", "/dev/x"),
-        ],
+        metadata={"$<app_id>": "app-1", "deep": {"list": ["app-1", {"in": "app-1"}, ("app-1", 1, [None])]},
+            "n": 7},
+        mounts=[BindMount("/data/app-1", "/dst/$<app_id>"), VolumeMount("vol-3", "/vol"),
+            DeviceMount("/dev/3", "/dev/x")],
     )  # fmt: skip
 
 
