@@ -113,17 +113,13 @@ def test_the_printed_source_of_a_component_runs_as_a_component_file(scenario):
     assert scenario.launcher("run", "mine.py:echo", "--msg=mine").out == "mine\n"
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["utils.sh", "--env", "A=1", "--num_replicas=2", "--", "echo", "$HOME ${app_id} 'x'", "1.0", "no"],
-        ["dist.ddp", "--script", "a.py", "-j", "1:2x2", "--debug", "true", "--mounts",
-            "type=volume,src=a,dst=/b"],
-        ["pipeline.py:pipeline", "--names=a,b", "--", "--x"],
-        ["trainer.py:trainer", *TRAINER],
-    ],
-    ids=lambda words: words[0],
-)  # fmt: skip
+@pytest.mark.parametrize("words", [
+    ["utils.sh", "--env", "A=1", "--num_replicas=2", "--", "echo", "$HOME ${app_id} 'x'", "1.0", "no"],
+    ["dist.ddp", "--script", "a.py", "-j", "1:2x2", "--debug", "true", "--mounts",
+        "type=volume,src=a,dst=/b"],
+    ["pipeline.py:pipeline", "--names=a,b", "--", "--x"],
+    ["trainer.py:trainer", *TRAINER],
+], ids=lambda words: words[0])  # fmt: skip
 def test_convert_writes_the_job_file_that_gives_the_same_app(files, words):
     from launcher import load_job
     from launcher.components import get_component, materialize_appdef

@@ -67,14 +67,10 @@ def test_a_port_probe_succeeds_when_a_process_listens_on_the_port(own, serve):
 
 
 @pytest.mark.usefixtures("patient")
-@pytest.mark.parametrize(
-    ("script", "message"),
-    [
-        ("read line; echo HTTP/1.1 204 No Content", ""),
-        ("yes", "GET / on port 7000 has an answer that is not HTTP"),
-    ],
-    ids=["good", "endless"],
-)
+@pytest.mark.parametrize(("script", "message"), [
+    ("read line; echo HTTP/1.1 204 No Content", ""),
+    ("yes", "GET / on port 7000 has an answer that is not HTTP"),
+], ids=["good", "endless"])  # fmt: skip
 def test_an_http_probe_judges_the_first_line_of_an_answer(own, serve, script, message):
     """Which lines are good: tests/unit/schedulers/test_probes.py."""
     becomes_ready(own, made := serve(script), {"port": PORT})

@@ -216,16 +216,12 @@ def test_the_hooks_are_for_job_files_and_their_commands_run(scenario):
         scenario.launcher(*argv, "hello.launcher.yaml")
 
 
-@pytest.mark.parametrize(
-    ("files", "wanted"),
-    [
-        ({"RECORD": "x"}, "launcher-jobs==1.2"),
-        ({"direct_url.json": FROM_REPOSITORY}, "launcher-jobs @ git+https://example.org/l.git@abc"),
-        ({"direct_url.json": '{"url": "file:///home/me/launcher", "dir_info": {}}', "RECORD": "x"}, ""),
-        ({"SOURCES.txt": "x"}, ""),
-    ],
-    ids=["an index", "a repository", "a folder", "a build in a checkout"],
-)
+@pytest.mark.parametrize(("files", "wanted"), [
+    ({"RECORD": "x"}, "launcher-jobs==1.2"),
+    ({"direct_url.json": FROM_REPOSITORY}, "launcher-jobs @ git+https://example.org/l.git@abc"),
+    ({"direct_url.json": '{"url": "file:///home/me/launcher", "dir_info": {}}', "RECORD": "x"}, ""),
+    ({"SOURCES.txt": "x"}, ""),
+], ids=["an index", "a repository", "a folder", "a build in a checkout"])  # fmt: skip
 def test_the_workflow_installs_what_is_installed_here_when_that_can_be_known(monkeypatch, files, wanted):
     class Installed:
         version = "1.2"

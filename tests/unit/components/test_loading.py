@@ -73,15 +73,11 @@ TO_WRITE = "write `launcher` in place of `torchx` in its imports"
 STOP = "class Stop(BaseException): pass\nraise Stop('now')\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "why", "hint"),
-    [
-        ("from . import x\n", r"relative import.*, line 2 of .*c\.py", "by its name alone"),
-        ("import torchx.specs as specs\n", "No module named 'torchx'", TO_WRITE),
-        (STOP, r"Stop: now, line 3 of .*c\.py", "None"),
-    ],
-    ids=["a relative import", "an import of torchx", "an exception"],
-)
+@pytest.mark.parametrize(("text", "why", "hint"), [
+    ("from . import x\n", r"relative import.*, line 2 of .*c\.py", "by its name alone"),
+    ("import torchx.specs as specs\n", "No module named 'torchx'", TO_WRITE),
+    (STOP, r"Stop: now, line 3 of .*c\.py", "None"),
+], ids=["a relative import", "an import of torchx", "an exception"])  # fmt: skip
 def test_a_file_that_cannot_be_loaded_is_reported_with_its_line(tmp_path, text, why, hint):
     with pytest.raises(ComponentNotFoundException, match=why) as caught:
         _ = component(tmp_path, f"{text}def f() -> AppDef: ...\n").fn

@@ -169,14 +169,10 @@ def test_an_engine_that_closed_an_idle_connection_is_asked_on_a_new_connection(t
                 connection.join(timeout=60)
 
 
-@pytest.mark.parametrize(
-    "failed",
-    [
-        "unable to remove filesystem for x: openfdat y: directory not empty",
-        'container x: driver \\"overlay2\\" failed to remove root filesystem: unlinkat: directory not empty',
-    ],
-    ids=["folder", "filesystem"],
-)
+@pytest.mark.parametrize("failed", [
+    "unable to remove filesystem for x: openfdat y: directory not empty",
+    'container x: driver \\"overlay2\\" failed to remove root filesystem: unlinkat: directory not empty',
+], ids=["folder", "filesystem"])  # fmt: skip
 def test_a_removal_that_the_engine_was_too_busy_for_is_tried_again(tmp_path: Path, failed: str):
     answers = [reply(204, ""), reply(500, f'{{"message": "{failed}"}}')]
     with fake_engine(tmp_path, lambda *_: answers.pop()) as (fake, engine):

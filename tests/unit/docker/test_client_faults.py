@@ -58,17 +58,13 @@ def test_the_first_ping_is_retried_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at", ["Content-Len", "Content-Length: 0\r\n"])
-@pytest.mark.parametrize(
-    ("ask", "tries"),
-    [
-        (lambda engine: engine.containers(), 3),
-        (lambda engine: list(engine.log_frames("x")), 3),
-        (lambda engine: list(engine.events()), 4),  # it asks for the engine's time first
-        (lambda engine: engine.start("x"), 1),
-        (lambda engine: engine.create("x", {}), 1),
-    ],
-    ids=["list", "logs", "events", "start", "create"],
-)
+@pytest.mark.parametrize(("ask", "tries"), [
+    (lambda engine: engine.containers(), 3),
+    (lambda engine: list(engine.log_frames("x")), 3),
+    (lambda engine: list(engine.events()), 4),  # it asks for the engine's time first
+    (lambda engine: engine.start("x"), 1),
+    (lambda engine: engine.create("x", {}), 1),
+], ids=["list", "logs", "events", "start", "create"])  # fmt: skip
 def test_a_head_that_ends_with_the_connection_is_no_answer(tmp_path, ask, tries, at):
     fault = f"HTTP/1.1 200 OK\r\n{at}".encode()
     with fake_engine(tmp_path, lambda *_: fault) as (fake, engine):
@@ -85,15 +81,11 @@ def test_a_request_whose_answer_will_not_change_is_not_retried(tmp_path: Path, s
 
 
 @pytest.mark.parametrize("fault", [reply(500, "{}"), reply(503, "busy"), b""], ids=["500", "503", "hung up"])
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda engine: engine.create("x", {}), lambda engine: engine.start("x"),
-        lambda engine: engine.remove("x"), lambda engine: engine.execute("x", ["true"]),
-        lambda engine: engine.put_archive("x", "/", b""),
-    ],
-    ids=["POST create", "POST start", "DELETE", "POST exec", "PUT"],
-)  # fmt: skip
+@pytest.mark.parametrize("change", [
+    lambda engine: engine.create("x", {}), lambda engine: engine.start("x"),
+    lambda engine: engine.remove("x"), lambda engine: engine.execute("x", ["true"]),
+    lambda engine: engine.put_archive("x", "/", b""),
+], ids=["POST create", "POST start", "DELETE", "POST exec", "PUT"])  # fmt: skip
 def test_a_request_that_changes_the_engine_is_not_retried(tmp_path, change, fault):
     with fake_engine(tmp_path, lambda *_: fault) as (fake, engine), pytest.raises(EngineError):
         change(engine)
@@ -219,15 +211,11 @@ INSPECTED = (
 )
 
 
-@pytest.mark.parametrize(
-    ("inspected", "is_gone"),
-    [
-        (reply(200, INSPECTED % "removing"), True), (reply(200, INSPECTED % "dead"), True),
-        (reply(404, '{"message":"No such container: c"}'), True), (reply(200, INSPECTED % "running"), False),
-        (reply(500, "{}"), False),
-    ],
-    ids=["removing", "dead", "removed", "running", "unknown"],
-)  # fmt: skip
+@pytest.mark.parametrize(("inspected", "is_gone"), [
+    (reply(200, INSPECTED % "removing"), True), (reply(200, INSPECTED % "dead"), True),
+    (reply(404, '{"message":"No such container: c"}'), True), (reply(200, INSPECTED % "running"), False),
+    (reply(500, "{}"), False),
+], ids=["removing", "dead", "removed", "running", "unknown"])  # fmt: skip
 def test_a_path_in_a_container_that_is_being_removed_is_gone(tmp_path, inspected, is_gone):
     def answer(_: str, path: str) -> bytes:
         return inspected if path.endswith("/containers/c/json") else reply(500, "")

@@ -51,21 +51,17 @@ def test_a_later_role_that_cannot_start_fails_the_app(app: Driven) -> None:
     assert view.message.startswith("main/0 could not be started: no such executable: ./nosuch")
 
 
-@pytest.mark.parametrize(
-    ("probe", "why"),
-    [
-        ({"port": 1}, "nothing listens on port 1"),
-        *(
-            pytest.param(probe, why, marks=pytest.mark.slow)
-            for probe, why in (
-                ({"file": "old"}, "the file old is older than the replica"),
-                ({"command": ["sh", "-c", "exit 7"]}, "`sh` exited with 7"),
-                ({"command": ["sleep", "1000"]}, "`sleep` has not ended yet"),
-            )
-        ),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("probe", "why"), [
+    ({"port": 1}, "nothing listens on port 1"),
+    *(
+        pytest.param(probe, why, marks=pytest.mark.slow)
+        for probe, why in (
+            ({"file": "old"}, "the file old is older than the replica"),
+            ({"command": ["sh", "-c", "exit 7"]}, "`sh` exited with 7"),
+            ({"command": ["sleep", "1000"]}, "`sleep` has not ended yet"),
+        )
+    ),
+], ids=str)  # fmt: skip
 def test_a_replica_that_is_not_ready_in_time_has_failed(app: Driven, probe: dict[str, Any], why: str) -> None:
     (Path(app.cwd) / "old").touch()
     os.utime(Path(app.cwd) / "old", (1, 1))

@@ -213,14 +213,10 @@ def close(app: Driven) -> None:
     app.hang_up()
 
 
-@pytest.mark.parametrize(
-    ("end", "message"),
-    [
-        (lambda app: os.kill(app.pid, signal.SIGTERM), "stopped by signal 15"),
-        (close, "its Runner was closed"),
-    ],
-    ids=["a signal", "a closed client"],
-)
+@pytest.mark.parametrize(("end", "message"), [
+    (lambda app: os.kill(app.pid, signal.SIGTERM), "stopped by signal 15"),
+    (close, "its Runner was closed"),
+], ids=["a signal", "a closed client"])  # fmt: skip
 def test_an_attached_app_that_is_ended_gives_up_its_place(supervise, holder, table, end, message):
     app = supervise()
     assert go(app, table, 2, attached=True) == {"ok": "queued"}

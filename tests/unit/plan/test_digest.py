@@ -44,15 +44,11 @@ def test_an_orphan_that_has_ended_meanwhile_needs_no_stopping() -> None:
     assert approves(approved.plan_digest, plan(NEW, replace(gone, state="succeeded"), **choices))
 
 
-@pytest.mark.parametrize(
-    "now",
-    [
-        plan(NEW, attempt(OLD, "running", 1)),
-        plan(NEW, attempt(OLD, "running", 2), attempt(EVAL, "running")), plan([NEW, EVAL]), plan(OLD),
-        plan([]),
-    ],
-    ids=["stops one", "stops another", "starts more", "starts another", "starts less"],
-)  # fmt: skip
+@pytest.mark.parametrize("now", [
+    plan(NEW, attempt(OLD, "running", 1)),
+    plan(NEW, attempt(OLD, "running", 2), attempt(EVAL, "running")), plan([NEW, EVAL]), plan(OLD),
+    plan([]),
+], ids=["stops one", "stops another", "starts more", "starts another", "starts less"])  # fmt: skip
 def test_a_digest_does_not_approve_other_effects(now: object) -> None:
     assert not approves(plan(NEW).plan_digest, now)
 

@@ -104,15 +104,11 @@ def test_leaving_the_context_closes_every_scheduler_once_and_lets_errors_through
     assert [engine.closed for engine in engines] == [1, 1]
 
 
-@pytest.mark.parametrize(
-    "start",
-    [
-        lambda runner, info: runner.run(app(), "memory"),
-        lambda runner, info: runner.run(app(), "memory", workspace="/"),
-        lambda runner, info: runner.schedule(info),
-    ],
-    ids=["run", "run with a workspace", "schedule"],
-)
+@pytest.mark.parametrize("start", [
+    lambda runner, info: runner.run(app(), "memory"),
+    lambda runner, info: runner.run(app(), "memory", workspace="/"),
+    lambda runner, info: runner.schedule(info),
+], ids=["run", "run with a workspace", "schedule"])  # fmt: skip
 def test_a_closed_runner_starts_no_app_and_still_answers(runner: Runner, start: Callable[..., str]):
     info = runner.dryrun(app(), "memory")
     runner.close()

@@ -165,14 +165,10 @@ def test_a_running_app_is_cancelled_although_scancel(tmp_path, monkeypatch, scan
     assert "cancel" in login.names("a-1")
 
 
-@pytest.mark.parametrize(
-    ("files", "follows"),
-    [
-        ({"started": '{"job": "40"}'}, "it is stopped within a minute"),
-        ({"submitting": "{}"}, "it will not start"),
-    ],
-    ids=["running", "queued"],
-)
+@pytest.mark.parametrize(("files", "follows"), [
+    ({"started": '{"job": "40"}'}, "it is stopped within a minute"),
+    ({"submitting": "{}"}, "it will not start"),
+], ids=["running", "queued"])  # fmt: skip
 def test_the_error_of_a_cancellation_says_that_it_is_on_record(tmp_path, monkeypatch, files, follows):
     """The conductor looks for it from time to time; a job whose app was cancelled runs nothing."""
     use(monkeypatch, tmp_path, squeue=DOWN)

@@ -133,15 +133,11 @@ AppStatus:
 """
 
 
-@pytest.mark.parametrize(
-    ("error", "shown"),
-    [
-        (NONE, " <NONE>"),
-        ('{"message": "test error"}', "\n    message: test error"),
-        ('{"message": ', " '{\"message\": '"),
-    ],
-    ids=["none", "JSON", "half-written"],
-)
+@pytest.mark.parametrize(("error", "shown"), [
+    (NONE, " <NONE>"),
+    ('{"message": "test error"}', "\n    message: test error"),
+    ('{"message": ', " '{\"message\": '"),
+], ids=["none", "JSON", "half-written"])  # fmt: skip
 def test_a_status_prints_as_yaml_with_its_error(error, shown):
     status = AppStatus(AppState.FAILED, structured_error_msg=error)
     assert repr(status) == PRINTED.format(shown)
