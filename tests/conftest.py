@@ -184,6 +184,16 @@ def scenario(tmp_path: Path, launcher_home: Path) -> Iterator[Scenario]:
 
 
 @pytest.fixture
+def sink(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
+    """A receiver of notifications, whose key is in HOOK_KEY."""
+    from tests.sink import KEY, Sink  # jsonschema and standardwebhooks, for few tests
+
+    monkeypatch.setenv("HOOK_KEY", KEY)
+    with Sink() as made:
+        yield made
+
+
+@pytest.fixture
 def token(tmp_path: Path, launcher_home: Path) -> Iterator[str]:
     """The name under which a test uses the engine: the project of its jobs, the session of its apps.
 

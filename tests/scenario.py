@@ -15,7 +15,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
-from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 from tests import processes
@@ -62,9 +61,7 @@ class Scenario:
     def __enter__(self) -> Scenario:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for process in self._started:
             process.kill()
             process.wait()

@@ -239,9 +239,8 @@ _UNTRIED = DEFAULT_SCHEDULERS.keys() - {scheduler for scheduler, _, _ in CASES.v
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" in metafunc.fixturenames:
         is_everywhere = metafunc.definition.get_closest_marker("everywhere") is not None
-        metafunc.parametrize(
-            "case", [name for name in CASES if is_everywhere or name not in TWINS], indirect=True
-        )
+        cases = [name for name in CASES if is_everywhere or name not in TWINS]
+        metafunc.parametrize("case", cases, indirect=True)
 
 
 @pytest.fixture

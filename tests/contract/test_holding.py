@@ -11,7 +11,7 @@ from launcher.specs import AppDef, AppState
 from launcher.specs.attempt import Attempt, StoodOn
 from tests import processes
 from tests.contract.conftest import Case, Gate
-from tests.contract.test_staged import attempt_of, seen, submit
+from tests.contract.test_staged import attempt_of, seen, started, submit
 
 Staged = StagedScheduler[Any]
 
@@ -26,19 +26,13 @@ def staged(staged: Staged) -> Staged:
 
 
 def needing(*needs: Attempt) -> tuple[StoodOn, ...]:
-    return tuple(
-        StoodOn(each.key.job, each.number, each.edition, each.app_id, each.scheduler) for each in needs
-    )
+    return tuple(StoodOn(n.key.job, n.number, n.edition, n.app_id, n.scheduler) for n in needs)
 
 
 def prepare(case: Case, staged: Staged, script: str, job: str = "prepare", number: int = 1) -> Attempt:
     """Start an attempt of the job that the waiting attempts need."""
     app = case.app(script)
-    attempt = attempt_of(case, app, number, case.key(job))
-    reservation = staged.reserve(attempt)
-    staged.create(reservation, app, {})
-    staged.start(reservation)
-    return attempt
+    return started(staged, attempt_of(case, app, number, case.key(job)), app)
 
 
 def hold(
@@ -46,11 +40,7 @@ def hold(
 ) -> Attempt:
     """Submit an attempt that waits."""
     attempt = attempt_of(case, app, number, case.key(job))
-    reservation = staged.reserve(attempt)
-    reservation.waits_for = needing(*needs)
-    staged.create(reservation, app, cfg)
-    staged.start(reservation)
-    return attempt
+    return started(staged, attempt, app, cfg, waits_for=needing(*needs))
 
 
 def holder_of(attempt: Attempt, home: Path) -> int:

@@ -87,9 +87,7 @@ def _three_spells(case: Case) -> tuple[str, list[float]]:
     script = "if test $n = b; then echo $n >&2; else echo $n; fi"
     for name in "abc":
         os.mkfifo(case.shared / name)
-    app_id = case.start(
-        case.app(f"cd {case.shared}; echo up; for n in a b c; do read go <$n; {script}; done")
-    )
+    app_id = case.start(case.app(f"cd {case.shared}; echo up; for n in a b c; do read x <$n; {script}; done"))
     following = case.scheduler.log_iter(app_id, "r", should_tail=True)
     assert next(following) == "up\n"
     times = []

@@ -28,9 +28,7 @@ def test_the_list_shows_each_app_once_the_newest_first(case: Case) -> None:
     assert found.created_at <= found.started_at <= found.ended_at
     case.end(second)
     listed = case.listed()
-    assert [(each.app_id, each.state) for each in listed] == [
-        (second, AppState.FAILED),
-        (first, AppState.SUCCEEDED),
-    ]
+    found = [(each.app_id, each.state) for each in listed]
+    assert found == [(second, AppState.FAILED), (first, AppState.SUCCEEDED)]
     assert listed[0].app_handle == f"{case.name}://{case.session}/{second}"
     assert listed[0].name == "contract"

@@ -12,7 +12,7 @@ from launcher.specs.attempt import Attempt
 from launcher.state.records import as_seen
 from launcher.state.store import Store
 from tests.contract.conftest import Case
-from tests.contract.test_staged import attempt_of
+from tests.contract.test_staged import attempt_of, started
 from tests.sink import KEY, Sink
 
 BURN = "(ulimit -t 1; while :; do :; done) || true"
@@ -57,9 +57,7 @@ def ended(case, staged, script: str, number: int) -> Attempt:
     app = case.app(script)
     attempt = attempt_of(case, app, number)
     attempt = replace(attempt, output=staged.output_folders.address(attempt, app))
-    reservation = staged.reserve(attempt)
-    staged.create(reservation, app, {})
-    staged.start(reservation)
+    started(staged, attempt, app)
     case.end(attempt.app_id)
     with Store.open() as store:
         seen = as_seen(attempt, staged.record(attempt.app_id))

@@ -16,7 +16,7 @@ from launcher.specs.launch import JobKey
 from launcher.specs.outputs import own_output
 from launcher.unpacking import first_file, unpack
 from tests.contract.conftest import Case
-from tests.contract.test_staged import attempt_of
+from tests.contract.test_staged import attempt_of, started
 
 Staged = StagedScheduler[Any]
 
@@ -26,9 +26,7 @@ READ = "cat $<needs.prepare.output_dir>/lines"
 
 def ran(case: Case, staged: Staged, app: AppDef, attempt: Attempt) -> list[str]:
     """Return the lines that an attempt printed."""
-    reservation = staged.reserve(attempt)
-    staged.create(reservation, app, {})
-    staged.start(reservation)
+    started(staged, attempt, app)
     case.end(attempt.app_id)
     return [line.strip() for line in case.lines(attempt.app_id)]
 
@@ -59,10 +57,7 @@ def test_a_replica_finds_the_output_folders_of_all_needs_of_its_job(case: Case, 
     ran(case, staged, other, fetch)
     of_prepare = 's/.*"prepare", "output_dir": "\\([^"]*\\)".*/\\1/'
     reader = case.app(f"echo $LAUNCHER_NEEDS; cat $(echo $LAUNCHER_NEEDS | sed '{of_prepare}')/lines")
-    needs = (
-        StoodOn("fetch", 1, 1, fetch.app_id, case.name),
-        StoodOn("prepare", 1, 1, first.app_id, case.name),
-    )
+    needs = tuple(StoodOn(n, 1, 1, of.app_id, case.name) for n, of in (("fetch", fetch), ("prepare", first)))
     listed, line = ran(case, staged, reader, replace(attempt_of(case, reader), needs=needs))
     none, found = json.loads(listed)
     is_local = case.name in ("local_cwd", "local_dir")  # whose jobs always have an output folder

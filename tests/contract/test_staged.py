@@ -43,9 +43,15 @@ def attempt_of(case: Case, app: AppDef, number: int = 1, key: JobKey | None = No
 
 
 def submit(case: Case, staged: Staged, app: AppDef, number: int = 1, **cfg: Any) -> Attempt:
-    attempt = attempt_of(case, app, number)
+    return started(staged, attempt_of(case, app, number), app, cfg)
+
+
+def started(staged: Staged, attempt: Attempt, app: AppDef, cfg: Any = (), **fields: Any) -> Attempt:
+    """Submit the attempt, whose reservation gets these fields; return it."""
     reservation = staged.reserve(attempt)
-    staged.create(reservation, app, cfg)
+    for name, value in fields.items():
+        setattr(reservation, name, value)
+    staged.create(reservation, app, dict(cfg))
     staged.start(reservation)
     return attempt
 
@@ -197,10 +203,7 @@ def test_a_client_takes_over_the_attempt_of_a_killed_client(case, staged, launch
 
 def test_the_handle_of_an_attempt_names_its_target(case: Case, staged: Staged) -> None:
     app = case.app('echo "$LAUNCHER_JOB_ID"')
-    attempt = attempt_of(case, app, key=case.key(target="prod"))
-    reservation = staged.reserve(attempt)
-    staged.create(reservation, app, {})
-    staged.start(reservation)
+    attempt = started(staged, attempt_of(case, app, key=case.key(target="prod")), app)
     case.end(attempt.app_id)
     assert case.lines(attempt.app_id) == [f"{case.name}://{case.session}.prod/{attempt.app_id}\n"]
     assert [each.app_handle for each in case.listed()] == [attempt.handle]

@@ -46,9 +46,8 @@ def test_validate_survives_damaged_files_of_the_corpus(tmp_path: Path) -> None:
 
 
 CASES = [(name, "text") for name in LONG_LINES]
-CASES += [
-    (name, "sarif") for name in ("wrong-items.launcher.yaml", "quotes.launcher.yaml", "digits.launcher.toml")
-]
+CASES += [(f"{name}.launcher.yaml", "sarif") for name in ("wrong-items", "quotes")]
+CASES += [("digits.launcher.toml", "sarif")]
 QUICK = [("quotes.launcher.yaml", "text"), ("digits.launcher.toml", "text")]
 
 

@@ -76,9 +76,8 @@ class Row(NamedTuple):
             table = any(line.startswith("[") for line in job)
             other = ["[roles.user]", *user] if user else []
             before, after = ([], job) if table else (job, [])
-            return "\n".join(
-                ["version = 1", 'name = "job"', *before, "[roles.main]", *role, *other, *after, ""]
-            )
+            lines = ["version = 1", 'name = "job"', *before, "[roles.main]", *role, *other, *after, ""]
+            return "\n".join(lines)
         name = [] if any(line.startswith("name: ") for line in job) else ["name: job"]
         roles = ["  main:", *("    " + line for line in role)]
         if user:
@@ -121,9 +120,7 @@ def compiled(folder: Path, file: str, text: str) -> Compiled:
 
 def meaning(result: Compiled) -> list[str]:
     """Return the digests of the jobs of a file without any diagnostic; empty for other files."""
-    return [
-        canonical.digest(canonical.document(launch)) for launch in result.launches if not result.diagnostics
-    ]
+    return [canonical.digest(canonical.document(made)) for made in result.launches if not result.diagnostics]
 
 
 _SAYS = re.compile(r"(?:did you mean|write) ((?:`[^`]+`(?:, )?)+|\"[^\"]*\"|\[.*\]|\{.*\}|[\w.]+)\??")

@@ -43,9 +43,8 @@ def of_schema(*path: str) -> dict[str, tuple[str, Any]]:
     place: Any = schema("job")
     for part in path:
         place = place[part]
-    texts = {
-        name: each["description"].partition(" Example: ")[0] for name, each in place["properties"].items()
-    }
+    properties = place["properties"].items()
+    texts = {name: each["description"].partition(" Example: ")[0] for name, each in properties}
     return {name: (text, "x") for name, text in texts.items()}
 
 

@@ -110,36 +110,26 @@ def test_the_server_marks_nothing_in_a_text_with_references(server: Server) -> N
     assert server.findings(text) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        (ROLE + "    retry_policy: |", {"application", "replica", "role"}),
-        (ROLE + "    mounts:\n      - type: |", {"bind", "volume", "device"}),
-        (ROLE + "lifecycle:\n  on_change: |", {"replace", "hold"}),
-        (ROLE + "lifecycle:\n  on_failed: |", {"hold", "rerun"}),
-        (ROLE + "lifecycle:\n  rerun_on:\n    - |", {"every_apply"}),
-        (ROLE + "vars:\n  n:\n    type: |", {"int", "float", "str", "bool"}),
-    ],
-)
+@pytest.mark.parametrize(("text", "values"), [
+    (ROLE + "    retry_policy: |", {"application", "replica", "role"}),
+    (ROLE + "    mounts:\n      - type: |", {"bind", "volume", "device"}),
+    (ROLE + "lifecycle:\n  on_change: |", {"replace", "hold"}),
+    (ROLE + "lifecycle:\n  on_failed: |", {"hold", "rerun"}),
+    (ROLE + "lifecycle:\n  rerun_on:\n    - |", {"every_apply"}),
+    (ROLE + "vars:\n  n:\n    type: |", {"int", "float", "str", "bool"}),
+])  # fmt: skip
 def test_the_server_offers_the_values_of_a_choice_with_their_meaning(server, text, values):
     offered = server.complete(text)
     assert values <= offered.keys()
     assert all(offered[value].words.endswith(".") for value in values)
 
 
-@pytest.mark.parametrize(
-    ("text", "label"),
-    [
-        (MODELINE + "|", "job"),
-        (MODELINE + "|", "job of a component"),
-        (HEAD + "roles:\n  |", "role"),
-        (HEAD + "roles:\n  main:\n    |", "role"),
-        (ROLE + "    mounts:\n      - |", "bind mount"),
-        (ROLE + "    mounts:\n      - |", "volume mount"),
-        (ROLE + "    mounts:\n      - |", "device mount"),
-        (ROLE + "    mounts:\n      |", "bind mount"),
-    ],
-)
+@pytest.mark.parametrize(("text", "label"), [
+    (MODELINE + "|", "job"), (MODELINE + "|", "job of a component"), (HEAD + "roles:\n  |", "role"),
+    (HEAD + "roles:\n  main:\n    |", "role"), (ROLE + "    mounts:\n      - |", "bind mount"),
+    (ROLE + "    mounts:\n      - |", "volume mount"), (ROLE + "    mounts:\n      - |", "device mount"),
+    (ROLE + "    mounts:\n      |", "bind mount"),
+])  # fmt: skip
 def test_a_snippet_makes_a_good_file(server: Server, tmp_path: Path, text: str, label: str) -> None:
     whole = inserted(text, server.complete(text)[label].text)
     assert server.findings(whole) == []
@@ -155,16 +145,11 @@ def inserted(text: str, snippet: str) -> str:
     return before + filled.replace("\n", f"\n{indent}") + after + "\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (
-            ROLE + "    retry_policy: repl|ica\n",
-            ["What restarts when a replica fails.", "`replica`: Only the replica that failed"],
-        ),
-        (ROLE.replace("main", "ma|in"), ["One kind of replica"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    (ROLE + "    retry_policy: repl|ica\n",
+        ["What restarts when a replica fails.", "`replica`: Only the replica that failed"]),
+    (ROLE.replace("main", "ma|in"), ["One kind of replica"]),
+])  # fmt: skip
 def test_the_server_explains_the_word_under_the_pointer(server: Server, text: str, words: list[str]) -> None:
     events = server.hover(text)
     assert [word for word in words if word not in events] == []

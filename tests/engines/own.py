@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from types import TracebackType
 
 import pytest
 
@@ -76,9 +75,7 @@ class OwnEngine:
         subprocess.run([_HERE / RECIPES[SHELL_IMAGE], SHELL_IMAGE], env=self._environ(), check=True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._dockerd("down")
         os.killpg(self._guard.pid, signal.SIGKILL)
         self._guard.wait()

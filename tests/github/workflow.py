@@ -152,9 +152,7 @@ def starts(workflow: Mapping[str, Any], event: Event) -> bool:
     """Return whether an event starts a workflow."""
     triggers = workflow["on"]
     branches = (triggers.get(event.name) or {}).get("branches") if event.name == "push" else None
-    return event.name in triggers and (
-        not branches or event.ref in {f"refs/heads/{each}" for each in branches}
-    )
+    return event.name in triggers and (not branches or event.ref in {f"refs/heads/{b}" for b in branches})
 
 
 class _Job:

@@ -41,9 +41,7 @@ def test_the_use_of_an_app_is_the_sum_over_its_runs(roles, facts, used):
 
 def shown(app: App) -> list[object]:
     """Return everything that a view of the app shows."""
-    replicas = [
-        (each.name, *app.shown(each), each.code, each.restarts, each.ended_at) for each in app.replicas
-    ]
+    replicas = [(r.name, *app.shown(r), r.code, r.restarts, r.ended_at) for r in app.replicas]
     return [
         app.state, app.message, app.code, app.needs, app.num_restarts, app.stop_reason, used_by(app),
         *replicas,
@@ -112,9 +110,8 @@ def test_histories_have_the_same_result_on_python_3_6(tmp_path):
     if not pythons:
         pytest.skip("this machine has no Python 3.6")
     package = tmp_path / "launcher"
-    shutil.copytree(
-        ROOT / "launcher/holding", package / "holding", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "launcher/holding", package / "holding", ignore=ignored)
     (package / "__init__.py").touch()
     argv = [pythons[0], "-B", str(ROOT / "tests/holding/histories.py"), str(tmp_path)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
@@ -125,10 +122,7 @@ def test_histories_have_the_same_result_on_python_3_6(tmp_path):
 def test_a_record_that_lacks_the_roles_still_names_its_replicas():
     app = App()
     app.take({"e": "spawn", "t": 1, "role": "a", "k": 1, "pid": 7, "start": 8})
-    assert [(each.name, app.shown(each)[0]) for each in app.replicas] == [
-        ("a/0", "pending"),
-        ("a/1", "running"),
-    ]
+    assert [(r.name, app.shown(r)[0]) for r in app.replicas] == [("a/0", "pending"), ("a/1", "running")]
 
 
 def test_an_unknown_kind_of_event_is_ignored():

@@ -208,16 +208,10 @@ def test_a_decision_that_cannot_be_recorded_is_tried_again() -> None:
     assert holder.calls.count("decide") == 2
 
 
-@pytest.mark.parametrize(
-    ("rule", "found"),
-    [
-        ({}, False),
-        ({"retry_delay": 3}, False),
-        ({"service": True}, True),
-        ({"ready": {"port": 80}}, True),
-        ({"depends_on": {"server": "ready"}}, True),
-    ],
-)
+@pytest.mark.parametrize(("rule", "found"), [
+    ({}, False), ({"retry_delay": 3}, False), ({"service": True}, True), ({"ready": {"port": 80}}, True),
+    ({"depends_on": {"server": "ready"}}, True),
+])  # fmt: skip
 def test_roles_have_an_order_when_one_of_them_has_a_rule(rule, found):
     assert has_order({"client": rule, "other": {}}) is found
     assert has_order({"other": {}, "client": rule}) is found

@@ -98,13 +98,10 @@ def _value_of(text: str, read: Callable[[str], Any]) -> str:
         return "no JSON"
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("plain", '"plain"'), ('"X"', r'"\"X\""'), ("\x7f", r'"\u007f"'), ("ü😀", '"\\u00fc\\ud83d\\ude00"'),
-        (True, "true"), (False, "false"), ((1, 2), "[1,2]"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("value", "text"), [
+    ("plain", '"plain"'), ('"X"', r'"\"X\""'), ("\x7f", r'"\u007f"'), ("ü😀", '"\\u00fc\\ud83d\\ude00"'),
+    (True, "true"), (False, "false"), ((1, 2), "[1,2]"),
+])  # fmt: skip
 def test_each_value_is_always_written_as_the_same_json(value: Any, text: str) -> None:
     assert as_json(value) == text
 

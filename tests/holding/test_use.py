@@ -76,13 +76,10 @@ def test_a_source_that_a_later_version_names_counts_least():
     assert (use.cpu_s, use.memory, use.source) == (2.0, 4, PROCESS)
 
 
-@pytest.mark.parametrize(
-    ("cpu_s", "wall_s", "runs", "has_cores"),
-    [
-        (1.0, 0.009, 1, False), (0.0, 0.01, 1, True), (0.0, 0.02, 2, True), (0.0, 0.019, 2, False),
-        (1.0, 0.5, 100, True),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("cpu_s", "wall_s", "runs", "has_cores"), [
+    (1.0, 0.009, 1, False), (0.0, 0.01, 1, True), (0.0, 0.02, 2, True), (0.0, 0.019, 2, False),
+    (1.0, 0.5, 100, True),
+])  # fmt: skip
 def test_the_cores_of_runs_that_were_too_short_are_unknown(cpu_s, wall_s, runs, has_cores):
     assert Use((cpu_s, 0.0, 0, ""), wall_s, runs).has_cores is has_cores
 

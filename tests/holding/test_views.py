@@ -169,16 +169,10 @@ def test_a_view_has_the_digest_of_the_output_folder():
     assert app.output_digest == "sha256:1"
 
 
-@pytest.mark.parametrize(
-    ("facts", "succeeds"),
-    [
-        ("go; a/0; s/0", False),
-        ("go; a/0; s/0; a/0=0", True),
-        ("go; a/0; s/0; a/0=0; s/0=-143; quiet", True),
-        ("go; a/0; s/0; a/0=3", False),
-        ("go; a/0; s/0; cancel me; a/0=0", False),
-    ],
-)
+@pytest.mark.parametrize(("facts", "succeeds"), [
+    ("go; a/0; s/0", False), ("go; a/0; s/0; a/0=0", True), ("go; a/0; s/0; a/0=0; s/0=-143; quiet", True),
+    ("go; a/0; s/0; a/0=3", False), ("go; a/0; s/0; cancel me; a/0=0", False),
+])  # fmt: skip
 def test_an_app_succeeds_with_its_roles_unless_it_stops_for_another_reason(facts, succeeds):
     assert play("a s.s", facts)[0].succeeds is succeeds
 
@@ -238,9 +232,7 @@ SENTENCES = [
     (events.stop_reason, ({"why": "restart", "by": "a/0"},), "a/0 failed"),
     (events.stop_reason, ({"why": "lost", "by": "a/0", "message": "a/0 was lost"},), "a/0 was lost"),
     # A duration, without rounding
-    (events.seconds, (60,), "60 s"),
-    (events.seconds, (60.0,), "60 s"),
-    (events.seconds, (0.5,), "0.5 s"),
+    (events.seconds, (60,), "60 s"), (events.seconds, (60.0,), "60 s"), (events.seconds, (0.5,), "0.5 s"),
     (events.seconds, (1000000,), "1000000 s"),
 ]  # fmt: skip
 

@@ -39,9 +39,8 @@ def test_a_job_is_validated_planned_and_applied(scenario: Scenario, job: Any) ->
 
 @pytest.mark.slow
 def test_schedulers_lists_a_plugin_with_the_docstring_of_its_factory(scenario: Scenario) -> None:
-    about = {
-        each["name"]: each["about"] for each in json.loads(scenario.launcher("schedulers", "--json").out)
-    }
+    listed = json.loads(scenario.launcher("schedulers", "--json").out)
+    about = {each["name"]: each["about"] for each in listed}
     assert about["procs"].startswith("Replicas run as plain processes of this machine")
 
 

@@ -75,9 +75,8 @@ def test_a_plan_shows_a_changed_argument_by_its_path_alone(scenario):
     file.write_text(file.read_text().replace('"3"', '"5"'))
     shown = scenario.plan(file, "--detailed-exitcode", code=2)
     assert '~ roles.main.args[1]: "3" → "5"' in shown
-    assert [line for line in shown.splitlines() if line.lstrip().startswith(("~ ", "+ roles", "- roles"))][
-        1:
-    ] == []
+    shown = [line.lstrip() for line in shown.splitlines()]
+    assert [line for line in shown if line.startswith(("~ ", "+ roles", "- roles"))][1:] == []
 
     document = scenario.plan_document(file)
     [job] = document["jobs"]
@@ -200,9 +199,8 @@ def test_an_apply_with_one_bad_job_file_submits_no_job(scenario):
 
 def test_a_job_of_another_origin_is_refused_unless_taken_over(scenario):
     for folder in ("a", "b"):
-        scenario.write(
-            f"{folder}/job.launcher.yaml", "version: 1\nname: job\nroles: {main: {entrypoint: 'true'}}\n"
-        )
+        text = "version: 1\nname: job\nroles: {main: {entrypoint: 'true'}}\n"
+        scenario.write(f"{folder}/job.launcher.yaml", text)
     scenario.run_to_end("a")
     refused = scenario.run_to_end("b", code=None)
     assert refused.code != 0

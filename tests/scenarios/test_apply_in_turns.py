@@ -62,10 +62,8 @@ def test_an_apply_accepts_and_reports_the_jobs_in_line_which_run_one_at_a_time_i
     message = r"^turns: 3 jobs ask for 6 cores of [12]( of project default)?: 1 at a time, in this order$"
     assert re.search(message, plan, re.M), plan
     assert scenario.plan_document("sweep.launcher.yaml")["turns"][0] in plan
-    report = [
-        json.loads(line)
-        for line in scenario.apply("sweep.launcher.yaml", "--format", "jsonl").out.splitlines()
-    ]
+    lines = scenario.apply("sweep.launcher.yaml", "--format", "jsonl").out.splitlines()
+    report = [json.loads(line) for line in lines]
     queued = [each for each in report if each["event"] == "attempt_queued"]
     assert {each["job"] for each in queued} == {"sweep-1", "sweep-2"}
     assert {(each["cpu"], each["memory_mb"], each["gpus"]) for each in queued} == {(2, 0, 0)}
@@ -138,9 +136,8 @@ def test_an_apply_submits_nothing_when_a_job_asks_for_more_gpus_than_there_are(s
 
 def test_an_apply_counts_gpus_only_when_a_job_asks_for_gpus(scenario, monkeypatch):
     counted = scenario.folder / "counted"
-    program = scenario.write(
-        "bin/nvidia-smi", f"#!/bin/sh\necho >{counted}\necho 'GPU 0: one (UUID: GPU-1)'\n"
-    )
+    text = f"#!/bin/sh\necho >{counted}\necho 'GPU 0: one (UUID: GPU-1)'\n"
+    program = scenario.write("bin/nvidia-smi", text)
     program.chmod(0o755)
     monkeypatch.delenv("LAUNCHER_GPUS", raising=False)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")

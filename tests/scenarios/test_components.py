@@ -39,22 +39,19 @@ def test_a_component_file_runs(files, words, lines):
     assert sorted(done.out.replace(app_id, "APP").splitlines()) == lines
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (["utils.ecko"], 64, "did you mean `utils.echo`?"),
-        (["nowhere.py:f"], 64, "there is no file nowhere.py"),
-        (["broken.py"], 64, "name the function in it as well: broken.py:FUNCTION"),
-        (["utils.echo", "--mgs", "x"], 64, "component `utils.echo`: there is no argument `--mgs`"),
-        (["utils.echo", "--num_replicas", "many"], 64, "`num_replicas`: want a number (int), got `many`"),
-        (["utils.echo", "--msg=a", "--msg=b"], 64, "--msg is given twice"),
-        (["utils.echo", "--dryrun"], 64, "go before the component: run --dryrun"),
-        (["--var", "a=b", "utils.echo"], 64, "--var is only for job files, and utils.echo is a component"),
-        (["dist.ddp"], 1, "component `dist.ddp` failed: exactly one of --script and -m must be given"),
-        (["broken.py:broken"], 1, "KeyError: 'x', line 3 of "),
-        (["broken.py:untyped"], 1, "Missing type annotation for argument 'a' in function 'untyped'"),
-    ],
-)
+@pytest.mark.parametrize(("words", "code", "message"), [
+    (["utils.ecko"], 64, "did you mean `utils.echo`?"),
+    (["nowhere.py:f"], 64, "there is no file nowhere.py"),
+    (["broken.py"], 64, "name the function in it as well: broken.py:FUNCTION"),
+    (["utils.echo", "--mgs", "x"], 64, "component `utils.echo`: there is no argument `--mgs`"),
+    (["utils.echo", "--num_replicas", "many"], 64, "`num_replicas`: want a number (int), got `many`"),
+    (["utils.echo", "--msg=a", "--msg=b"], 64, "--msg is given twice"),
+    (["utils.echo", "--dryrun"], 64, "go before the component: run --dryrun"),
+    (["--var", "a=b", "utils.echo"], 64, "--var is only for job files, and utils.echo is a component"),
+    (["dist.ddp"], 1, "component `dist.ddp` failed: exactly one of --script and -m must be given"),
+    (["broken.py:broken"], 1, "KeyError: 'x', line 3 of "),
+    (["broken.py:untyped"], 1, "Missing type annotation for argument 'a' in function 'untyped'"),
+])  # fmt: skip
 def test_a_wrong_command_line_is_one_clear_error(scenario, words, code, message):
     text = "from launcher.specs import AppDef\ndef broken() -> AppDef:\n    return {}['x']\n"
     (scenario.folder / "broken.py").write_text(f"{text}def untyped(a) -> AppDef: ...\n")
@@ -104,9 +101,8 @@ def test_arguments_on_the_command_line_override_defaults_from_configuration(scen
 def test_components_lists_all_components_and_shows_a_single_one(scenario):
     names = [found["name"] for found in json.loads(scenario.launcher("components", "--json").out)]
     assert {"utils.echo", "dist.ddp"} <= set(names)
-    [line] = [
-        line for line in scenario.launcher("components").out.splitlines() if line.startswith("utils.echo")
-    ]
+    lines = scenario.launcher("components").out.splitlines()
+    [line] = [line for line in lines if line.startswith("utils.echo")]
     assert line.split(None, 1)[1] == "Echoes a message to stdout."
     one = json.loads(scenario.launcher("components", "utils.touch", "--json").out)
     assert one["arguments"][0] == {"name": "file", "type": "str", "required": True, "help": "file to create"}
@@ -117,17 +113,13 @@ def test_the_printed_source_of_a_component_runs_as_a_component_file(scenario):
     assert scenario.launcher("run", "mine.py:echo", "--msg=mine").out == "mine\n"
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["utils.sh", "--env", "A=1", "--num_replicas=2", "--", "echo", "$HOME ${app_id} 'x'", "1.0", "no"],
-        ["dist.ddp", "--script", "a.py", "-j", "1:2x2", "--debug", "true", "--mounts",
-            "type=volume,src=a,dst=/b"],
-        ["pipeline.py:pipeline", "--names=a,b", "--", "--x"],
-        ["trainer.py:trainer", *TRAINER],
-    ],
-    ids=lambda words: words[0],
-)  # fmt: skip
+@pytest.mark.parametrize("words", [
+    ["utils.sh", "--env", "A=1", "--num_replicas=2", "--", "echo", "$HOME ${app_id} 'x'", "1.0", "no"],
+    ["dist.ddp", "--script", "a.py", "-j", "1:2x2", "--debug", "true", "--mounts",
+        "type=volume,src=a,dst=/b"],
+    ["pipeline.py:pipeline", "--names=a,b", "--", "--x"],
+    ["trainer.py:trainer", *TRAINER],
+], ids=lambda words: words[0])  # fmt: skip
 def test_convert_writes_the_job_file_that_gives_the_same_app(files, words):
     from launcher import load_job
     from launcher.components import get_component, materialize_appdef
@@ -149,14 +141,11 @@ def test_convert_keeps_the_order_of_roles(scenario):
     assert out.index("worker:") < out.index("chief:")
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["dist.ddp", "--script", "train_mnist.py"],
-        ["dist.ddp", "-m", "my_pkg.train_it", "--debug", "yes", "--", "--lr", "$HOME $<app_id>", "1.0"],
-        ["c.py:f", "--pair=1,b", "--x", "2.0"],
-    ],
-)
+@pytest.mark.parametrize("words", [
+    ["dist.ddp", "--script", "train_mnist.py"],
+    ["dist.ddp", "-m", "my_pkg.train_it", "--debug", "yes", "--", "--lr", "$HOME $<app_id>", "1.0"],
+    ["c.py:f", "--pair=1,b", "--x", "2.0"],
+])  # fmt: skip
 def test_convert_writes_a_call_of_the_component_where_roles_cannot_express_it(scenario, words):
     from launcher import load_job
     from launcher.components import get_component, materialize_appdef
@@ -184,17 +173,14 @@ def test_convert_takes_the_options_of_run(scenario):
     assert launch.workspace.path == "src"
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (["-s", "local_cvd", "utils.echo"], 64, "did you mean `local_cwd`?"),
-        (["--cfg", "grace=3", "utils.echo"], 64, "did you mean `grace_s`?"),
-        (["--workspace", "nowhere", "utils.echo"], 1, "the workspace `nowhere` does not exist"),
-        (["--workspace", "{a: b}", "utils.echo"], 64, "a single folder"),
-        (["c.py:f"], 1, "roles.a_b.args[0] changes"),
-        (["c.py:g"], 1, "roles.a_b differs"),
-    ],
-)
+@pytest.mark.parametrize(("words", "code", "message"), [
+    (["-s", "local_cvd", "utils.echo"], 64, "did you mean `local_cwd`?"),
+    (["--cfg", "grace=3", "utils.echo"], 64, "did you mean `grace_s`?"),
+    (["--workspace", "nowhere", "utils.echo"], 1, "the workspace `nowhere` does not exist"),
+    (["--workspace", "{a: b}", "utils.echo"], 64, "a single folder"),
+    (["c.py:f"], 1, "roles.a_b.args[0] changes"),
+    (["c.py:g"], 1, "roles.a_b differs"),
+])  # fmt: skip
 def test_convert_reports_why_no_job_file_can_give_the_app(scenario, words, code, message):
     text = "import time\nfrom launcher.specs import AppDef, Role\nclass Mine(Role): pass\n"
     text += "def f() -> AppDef: return AppDef('f', [Role('a_b', '', entrypoint=str(time.time_ns()))])\n"

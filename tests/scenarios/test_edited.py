@@ -81,10 +81,8 @@ def test_plans_of_two_checkouts_report_only_their_own_edits(scenario):
     assert edited(scenario, repo / "jobs") == {}
     assert edited(scenario, other / "jobs") == {"train": ["jobs/lib/model.py"]}
     head = subprocess.check_output(["git", "-C", str(repo), "rev-parse", "HEAD"], text=True)
-    assert (
-        f"differs from what ran ({head[:7]}): jobs/lib/model.py"
-        in scenario.launcher("plan", other / "jobs").out
-    )
+    shown = scenario.launcher("plan", other / "jobs").out
+    assert f"differs from what ran ({head[:7]}): jobs/lib/model.py" in shown
 
 
 def test_a_file_that_a_job_writes_is_no_edit_unless_git_tracks_it(scenario):

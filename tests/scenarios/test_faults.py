@@ -80,10 +80,8 @@ def test_an_unreadable_image_directory_is_one_clear_error(scenario):
 def test_a_read_only_state_folder_can_be_read_but_not_applied_to(scenario):
     scenario.run_to_end(scenario.job("true", name="before"))
     folders = [scenario.home, *(path for path in scenario.home.rglob("*") if path.is_dir())]
-    modes = [
-        (path, path.stat().st_mode)
-        for path in (*folders, *(p for p in scenario.home.rglob("*") if p.is_file()))
-    ]
+    paths = [*folders, *(path for path in scenario.home.rglob("*") if path.is_file())]
+    modes = [(path, path.stat().st_mode) for path in paths]
     for path, mode in modes:
         path.chmod(mode & ~0o222)
     try:
@@ -328,9 +326,7 @@ def test_an_attempt_whose_rows_are_lost_is_found_by_its_folder(scenario):
     scenario.apply(job)
     gate.open()
     scenario.run_to_end(job)
-    assert [(attempt.app_id, attempt.state) for attempt in scenario.attempts("job")] == [
-        (app_id, "succeeded")
-    ]
+    assert [(each.app_id, each.state) for each in scenario.attempts("job")] == [(app_id, "succeeded")]
 
 
 @pytest.mark.slow

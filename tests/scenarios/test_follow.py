@@ -121,9 +121,8 @@ def test_jobs_in_line_whose_holder_was_killed_are_left_to_the_next_apply(scenari
     client = follow(scenario, f"until [ -e {gate} ]; do sleep 0.02; done", 6, role="resource: {cpu: 2}")
     app_of(scenario, "many-0")
     until(lambda: count(scenario, "queued", 6) == 5)
-    of_line = [
-        pid for pid in processes.of_home(str(scenario.home)) if "line_holder" in processes.describe(pid)
-    ]
+    pids = processes.of_home(str(scenario.home))
+    of_line = [pid for pid in pids if "line_holder" in processes.describe(pid)]
     first = [pid for app, pid in scenario.supervisors().items() if not app.startswith("many-0-")]
     processes.kill([*of_line, *first])
     gate.touch()

@@ -39,9 +39,8 @@ def test_status_wait_and_logs_take_a_matrix_by_its_name(scenario, family):
     for gate in gates.values():
         gate.open()
     waited = scenario.launcher("wait", "sweep", code=5)
-    assert [line.split()[1].rstrip(":") for line in waited.out.splitlines()] == [
-        *("SUCCEEDED", "FAILED", "FAILED")
-    ]
+    shown = [line.split()[1].rstrip(":") for line in waited.out.splitlines()]
+    assert shown == ["SUCCEEDED", "FAILED", "FAILED"]
     assert sorted(scenario.logs("sweep").splitlines()) == [
         "sweep-0/main/0  | begun 0",
         "sweep-10/main/0 | begun 10",

@@ -20,9 +20,8 @@ def few_files():
 
 @pytest.mark.slow
 def test_logs_of_many_replicas_are_followed_while_waiting(scenario, few_files):
-    shown = scenario.launcher(
-        "apply", scenario.job("echo here", replicas=REPLICAS), "--yes", "--wait", "--logs"
-    )
+    file = scenario.job("echo here", replicas=REPLICAS)
+    shown = scenario.launcher("apply", file, "--yes", "--wait", "--logs")
     assert (shown.out + shown.err).count("| here") == REPLICAS
 
 

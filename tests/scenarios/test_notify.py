@@ -16,13 +16,6 @@ from tests.sink import KEY, PATIENCE_S, Sink
 from tests.waiting import until
 
 
-@pytest.fixture
-def sink(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("HOOK_KEY", KEY)
-    with Sink() as made:
-        yield made
-
-
 def project(scenario: Scenario, sink: Sink, more: str = "") -> None:
     scenario.write("launcher.toml", f'[notify]\nurl = "{sink.url}"\nsecret = "env:HOOK_KEY"\n{more}\n')
 

@@ -159,9 +159,8 @@ def test_run_starts_nothing_when_a_secret_is_missing(scenario):
 
 
 def test_the_request_on_disk_distinguishes_a_secret_from_a_literal(secret):
-    secret.run_to_end(
-        secret.job("true", role='env: {A: {secret: "env:CANARY_TOKEN"}, B: "env:CANARY_TOKEN"}')
-    )
+    role = 'env: {A: {secret: "env:CANARY_TOKEN"}, B: "env:CANARY_TOKEN"}'
+    secret.run_to_end(secret.job("true", role=role))
     [app] = secret.apps()
     request = json.loads((secret.home / "local" / "apps" / app / "request.json").read_text())
     env = request["role_params"]["main"][0]["env"]

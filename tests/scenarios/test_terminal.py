@@ -19,15 +19,10 @@ def at_a_terminal(scenario, *argv, answer, meanwhile=lambda: None):
     return session.process.wait(), session.end(code=None)
 
 
-@pytest.mark.parametrize(
-    ("answer", "code"),
-    [
-        (b"\n", 3),
-        (b"\x03", 130),
-        pytest.param(b"n\n", 3, marks=pytest.mark.slow),
-        pytest.param(b"\x04", 3, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("answer", "code"), [
+    (b"\n", 3), (b"\x03", 130), pytest.param(b"n\n", 3, marks=pytest.mark.slow),
+    pytest.param(b"\x04", 3, marks=pytest.mark.slow),
+])  # fmt: skip
 def test_an_answer_other_than_yes_changes_nothing(scenario, answer, code):
     got, shown = at_a_terminal(scenario, "apply", scenario.job("true"), answer=answer)
     assert got == code

@@ -65,9 +65,8 @@ class Line:
 
     def noted(self):
         """Return the lines that the jobs noted about faults."""
-        return {
-            name: path.read_text() for name in ("over", "overtaken") if (path := self.folder / name).exists()
-        }
+        paths = [self.folder / name for name in ("over", "overtaken")]
+        return {path.name: path.read_text() for path in paths if path.exists()}
 
     def queued(self):
         """Return the ids of the apps in line."""
@@ -335,9 +334,7 @@ def test_a_withdrawn_job_in_line_never_runs_and_its_replacement_keeps_its_place(
     before = line.queued()
     scenario.apply(line.write("first", "echo changed"))
     after = line.queued()
-    assert (
-        [app.split("-")[0] for app in before] == [app.split("-")[0] for app in after] == ["first", "second"]
-    )
+    assert [a.split("-")[0] for a in before] == [a.split("-")[0] for a in after] == ["first", "second"]
     assert after[0] != before[0]
     for gate in holders.values():
         gate.open()

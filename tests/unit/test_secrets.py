@@ -50,14 +50,11 @@ def test_a_missing_an_empty_and_an_irregular_secret_are_errors(tmp_path, monkeyp
         assert failure(reference) == why
 
 
-@pytest.mark.parametrize(
-    ("data", "why"),
-    [
-        (CANARY.encode() + b"\xff", "is not UTF-8 text"),
-        (CANARY.encode() + b"\0", "holds a NUL character, which no environment variable can"),
-        (CANARY.encode() * 20_000, "is larger than"),
-    ],
-)
+@pytest.mark.parametrize(("data", "why"), [
+    (CANARY.encode() + b"\xff", "is not UTF-8 text"),
+    (CANARY.encode() + b"\0", "holds a NUL character, which no environment variable can"),
+    (CANARY.encode() * 20_000, "is larger than"),
+])  # fmt: skip
 def test_a_secret_that_no_variable_can_hold_is_refused(tmp_path: Path, data: bytes, why: str):
     (tmp_path / "key").write_bytes(data)
     assert why in failure(f"file:{tmp_path}/key")

@@ -28,23 +28,12 @@ from launcher.text import (
 NAMES = ["msg", "image", "num_replicas", "utils.echo", "utils.sh", "scheduler", "max_retries"]
 
 
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [
-        ("mag", "msg"),  # `image` holds all three letters and is another word
-        ("imgae", "image"),
-        ("num-replica", "num_replicas"),
-        ("Scheduler", "scheduler"),
-        ("sched", "scheduler"),
-        ("echo", "utils.echo"),
-        ("utils.ecko", "utils.echo"),
-        ("max_retrys", "max_retries"),
-        ("ms", "msg"),
-        ("command", None),
-        ("x", None),
-        ("", None),
-    ],
-)
+@pytest.mark.parametrize(("typed", "meant"), [
+    ("mag", "msg"),  # `image` holds all three letters and is another word
+    ("imgae", "image"), ("num-replica", "num_replicas"), ("Scheduler", "scheduler"), ("sched", "scheduler"),
+    ("echo", "utils.echo"), ("utils.ecko", "utils.echo"), ("max_retrys", "max_retries"), ("ms", "msg"),
+    ("command", None), ("x", None), ("", None),
+])  # fmt: skip
 def test_the_nearest_name_is_the_one_that_was_meant(typed, meant):
     assert nearest(typed, NAMES) == meant
 
@@ -72,15 +61,10 @@ def test_paint_leaves_text_alone_without_colours():
     assert paint("x", "bold red") == "\x1b[1;31mx\x1b[0m"
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("plain ü 漢", "plain ü 漢"),
-        ("a\x1b[2Jb", "a\\x1b[2Jb"),
-        ("a\tb\r\n", "a\\tb\\r\\n"),
-        ("\x9b\u202e\ud800", "\\x9b\\u202e\\ud800"),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), [
+    ("plain ü 漢", "plain ü 漢"), ("a\x1b[2Jb", "a\\x1b[2Jb"), ("a\tb\r\n", "a\\tb\\r\\n"),
+    ("\x9b\u202e\ud800", "\\x9b\\u202e\\ud800"),
+])  # fmt: skip
 def test_printable_escapes_characters_that_could_drive_a_terminal(text, shown):
     assert printable(text) == shown
     assert printable(text).isprintable()
@@ -121,15 +105,12 @@ def test_names_of_any_characters_have_one_order(names):
     assert list(map(natural, first)) == list(map(natural, second))
 
 
-@pytest.mark.parametrize(
-    ("message", "cause", "text"),
-    [
-        ("main/0 exited with 1", "", "main/0 exited with 1"),
-        ("main/0 exited with 1", "main/1: boom", "main/0 exited with 1; main/1: boom"),
-        ("main/0: exited: KeyError: 'x'", "main/0: KeyError: 'x'", "main/0: exited: KeyError: 'x'"),
-        ("", "main/0: boom", "main/0: boom"),
-    ],
-)
+@pytest.mark.parametrize(("message", "cause", "text"), [
+    ("main/0 exited with 1", "", "main/0 exited with 1"),
+    ("main/0 exited with 1", "main/1: boom", "main/0 exited with 1; main/1: boom"),
+    ("main/0: exited: KeyError: 'x'", "main/0: KeyError: 'x'", "main/0: exited: KeyError: 'x'"),
+    ("", "main/0: boom", "main/0: boom"),
+])  # fmt: skip
 def test_an_error_that_the_message_has_already_is_not_repeated(message: str, cause: str, text: str) -> None:
     assert with_cause(message, cause) == text
 

@@ -167,10 +167,8 @@ def test_the_plan_of_a_change_for_another_branch_says_that_its_merge_starts_noth
     git(repo.work, "push", "-q", "origin", "main:stack")
     repo.pull_request(1, {"train.launcher.yaml": job("train")})
     repo.plan(1, into="stack")
-    assert (
-        "Jobs are applied from main: a merge into stack alone starts and stops nothing."
-        in github.bodies(1)[0]
-    )
+    shown = "Jobs are applied from main: a merge into stack alone starts and stops nothing."
+    assert shown in github.bodies(1)[0]
 
 
 @pytest.mark.slow

@@ -42,9 +42,8 @@ def repo(tmp_path: Path, github: FakeGitHub, scenario: Scenario) -> Repository:
 def run(repo: Repository, *argv: str) -> Done:
     """Run a command in the clone of a user who has a token."""
     env = {**os.environ, "LAUNCHER_HOME": str(repo.home), "GITHUB_API_URL": repo.github.url}
-    return launcher(
-        [*argv], cwd=str(repo.work), environ=env | {"GITHUB_TOKEN": "t", "GITHUB_REPOSITORY": REPOSITORY}
-    )
+    environ = env | {"GITHUB_TOKEN": "t", "GITHUB_REPOSITORY": REPOSITORY}
+    return launcher([*argv], cwd=str(repo.work), environ=environ)
 
 
 def verified(repo: Repository, *argv: str, code: int) -> dict[str, dict[str, Any]]:

@@ -92,14 +92,11 @@ def test_the_files_of_a_workspace_lie_where_replicas_run(place: Place) -> None:
     assert place.out(image, "ls", "-A").split() == [".dockerignore", "link", "pkg", "token"]
 
 
-@pytest.mark.parametrize(
-    ("line", "cfg", "folder"),
-    [
-        ("WORKDIR /", {}, FOLDER),
-        ("RUN ln -s /srv /alias\nWORKDIR /alias", {}, "/srv"),
-        ("WORKDIR /app", {"workdir": "/else where/$x"}, "/else where/$x"),
-    ],
-)
+@pytest.mark.parametrize(("line", "cfg", "folder"), [
+    ("WORKDIR /", {}, FOLDER),
+    ("RUN ln -s /srv /alias\nWORKDIR /alias", {}, "/srv"),
+    ("WORKDIR /app", {"workdir": "/else where/$x"}, "/else where/$x"),
+])  # fmt: skip
 def test_the_files_of_a_workspace_never_lie_in_the_root_of_an_image(place, line, cfg, folder):
     place.write("Dockerfile", f"ARG IMAGE\nFROM $IMAGE\nRUN mkdir -p /srv && ln -s /bin /programs\n{line}\n")
     base = place.build()
@@ -195,14 +192,11 @@ def test_the_most_particular_dockerfile_of_the_workspace_is_used(place: Place) -
     assert any("Step" in line for line in place.lines), "its output is reported"
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("FROM x\n", set()),
-        ("ARG IMAGE\nFROM $IMAGE\n  arg A=1 WORKSPACE\n# ARG B\n", {"IMAGE", "A", "WORKSPACE"}),
-        ("ARG A \\\n  IMAGE=busybox\nFROM $IMAGE\n", {"A", "IMAGE"}),
-    ],
-)
+@pytest.mark.parametrize(("text", "names"), [
+    ("FROM x\n", set()),
+    ("ARG IMAGE\nFROM $IMAGE\n  arg A=1 WORKSPACE\n# ARG B\n", {"IMAGE", "A", "WORKSPACE"}),
+    ("ARG A \\\n  IMAGE=busybox\nFROM $IMAGE\n", {"A", "IMAGE"}),
+])  # fmt: skip
 def test_a_dockerfile_lists_the_arguments_that_it_declares(text: str, names: set[str]) -> None:
     assert Dockerfile("Dockerfile", text.encode()).arguments == names
 
@@ -296,14 +290,11 @@ def test_a_repository_that_does_not_answer_is_an_error(place: Place) -> None:
         place.build(image_repo="127.0.0.1:1/x")
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("ARG IMAGE\nFROM $IMAGE\n", ["it:1"]),
-        ("FROM ${IMAGE} AS a\nFROM a\nFROM --platform=linux/amd64 busybox:2\n", ["it:1", "busybox:2"]),
-        ("from scratch\n", []),
-        ("ARG X=1\nFROM base:$X\n", []),
-    ],
-)
+@pytest.mark.parametrize(("text", "found"), [
+    ("ARG IMAGE\nFROM $IMAGE\n", ["it:1"]),
+    ("FROM ${IMAGE} AS a\nFROM a\nFROM --platform=linux/amd64 busybox:2\n", ["it:1", "busybox:2"]),
+    ("from scratch\n", []),
+    ("ARG X=1\nFROM base:$X\n", []),
+])  # fmt: skip
 def test_a_dockerfile_lists_its_base_images(text: str, found: list[str]) -> None:
     assert Dockerfile("Dockerfile", text.encode()).bases("it:1") == found

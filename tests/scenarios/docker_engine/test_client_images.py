@@ -107,16 +107,13 @@ def test_a_transfer_counts_the_bytes_of_the_layers_with_a_known_size():
     assert (seen.done, seen.total) == (105, 150)
 
 
-@pytest.mark.parametrize(
-    ("name", "parts"),
-    [
-        ("web", ("web", "latest")),
-        ("web:1", ("web", "1")),
-        ("host:5000/web", ("host:5000/web", "latest")),
-        ("host:5000/a/web:1", ("host:5000/a/web", "1")),
-        ("host:5000/web@sha256:ab", ("host:5000/web", "sha256:ab")),
-    ],
-)
+@pytest.mark.parametrize(("name", "parts"), [
+    ("web", ("web", "latest")),
+    ("web:1", ("web", "1")),
+    ("host:5000/web", ("host:5000/web", "latest")),
+    ("host:5000/a/web:1", ("host:5000/a/web", "1")),
+    ("host:5000/web@sha256:ab", ("host:5000/web", "sha256:ab")),
+])  # fmt: skip
 def test_split_tag_separates_a_name_from_its_tag(name: str, parts: tuple[str, str]):
     assert split_tag(name) == parts
 

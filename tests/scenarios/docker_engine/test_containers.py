@@ -131,13 +131,10 @@ def test_the_log_of_a_container_is_bounded_by_its_options(case: DockerCase) -> N
     assert kept[-1] == "20000\n"
 
 
-@pytest.mark.parametrize(
-    ("entrypoint", "cfg"),
-    [
-        ("no-such-command", {}), ("/no/such/command", {}), ("./sh", {"workdir": "/etc"}), ("/etc/passwd", {}),
-        ("/etc", {}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("entrypoint", "cfg"), [
+    ("no-such-command", {}), ("/no/such/command", {}), ("./sh", {"workdir": "/etc"}), ("/etc/passwd", {}),
+    ("/etc", {}),
+])  # fmt: skip
 def test_a_missing_executable_is_found_before_any_container_starts(case, launcher_home, entrypoint, cfg):
     app = case.app()
     app.roles[0].entrypoint = entrypoint

@@ -67,14 +67,10 @@ def test_a_port_probe_succeeds_when_a_process_listens_on_the_port(own, serve):
 
 
 @pytest.mark.usefixtures("patient")
-@pytest.mark.parametrize(
-    ("script", "message"),
-    [
-        ("read line; echo HTTP/1.1 204 No Content", ""),
-        ("yes", "GET / on port 7000 has an answer that is not HTTP"),
-    ],
-    ids=["good", "endless"],
-)
+@pytest.mark.parametrize(("script", "message"), [
+    ("read line; echo HTTP/1.1 204 No Content", ""),
+    ("yes", "GET / on port 7000 has an answer that is not HTTP"),
+], ids=["good", "endless"])  # fmt: skip
 def test_an_http_probe_judges_the_first_line_of_an_answer(own, serve, script, message):
     """Which lines are good: tests/unit/schedulers/test_probes.py."""
     becomes_ready(own, made := serve(script), {"port": PORT})
@@ -233,20 +229,17 @@ def test_a_command_probe_fails_when_its_replica_ends_meanwhile(own: Bench) -> No
 # -- engines -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("host", "is_here"),
-    [
-        ("unix:///var/run/docker.sock", True),
-        ("tcp://127.0.0.1:2375", True),
-        ("tcp://localhost:2375", True),
-        ("tcp://[::1]:2376", True),
-        ("https://127.8.0.1:2376", True),
-        ("ssh://me@localhost", True),
-        ("tcp://10.0.0.7:2375", False),
-        ("tcp://127.example.org:2375", False),
-        ("ssh://me@gpu-server", False),
-    ],
-)
+@pytest.mark.parametrize(("host", "is_here"), [
+    ("unix:///var/run/docker.sock", True),
+    ("tcp://127.0.0.1:2375", True),
+    ("tcp://localhost:2375", True),
+    ("tcp://[::1]:2376", True),
+    ("https://127.8.0.1:2376", True),
+    ("ssh://me@localhost", True),
+    ("tcp://10.0.0.7:2375", False),
+    ("tcp://127.example.org:2375", False),
+    ("ssh://me@gpu-server", False),
+])  # fmt: skip
 def test_the_address_of_an_engine_decides_whether_it_is_on_this_machine(host: str, is_here: bool) -> None:
     assert is_on_this_host(host) is is_here
 

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -235,7 +234,7 @@ def test_an_attempt_is_accepted_though_its_client_is_killed_while_the_engine_is_
         with subprocess.Popen(argv) as process:
             until(lambda: any(map(is_queued, proxy.seen)))
             process.kill()
-        time.sleep(8.0)
+        until(lambda: [each.name.endswith(".queued") for each in containers(attempt)] == [True])
         settle(case, attempt, partial(resubmit, staged, table, app, attempt))
         assert not ran.exists()
         held.leave()

@@ -81,11 +81,9 @@ def test_each_job_outside_a_matrix_has_its_own_dry_run(launcher_home, tmp_path, 
 
 @pytest.mark.parametrize(
     "other",
-    [
-        {"args": ["$<app_id>"]}, {"args": ["two\nlines"]}, {"args": ["1", "2"]}, {"env": {"B": "1"}},
+    [{"args": ["$<app_id>"]}, {"args": ["two\nlines"]}, {"args": ["1", "2"]}, {"env": {"B": "1"}},
         {"env": {"A": Secret("env:A")}}, {"image": "other"}, {"num_replicas": 2},
-        {"resource": Resource(1, 0, 64)}, {"max_retries": 1},
-    ],
+        {"resource": Resource(1, 0, 64)}, {"max_retries": 1}],
     ids=lambda each: next(iter(each)),
 )  # fmt: skip
 def test_a_job_with_another_field_is_judged_on_its_own(tmp_path, other):

@@ -11,24 +11,18 @@ CHANGED = ("--lr", "5")
 
 
 @pytest.mark.parametrize("allow_destructive", [False, True])
-@pytest.mark.parametrize(
-    ("desired", "state", "when_refused"),
-    [
-        (OLD, None, None),
-        (OLD, "running", None),
-        (OLD, "failed", None),
-        (job("train", *CHANGED), "succeeded", None),
-        (job("train", *CHANGED), "running", "destructive"),
-        (job("train", *CHANGED, on_change="replace"), "running", None),
-        (job("train", *CHANGED, on_change="hold"), "running", None),
-        (job("train", *CHANGED, protect=True), "running", "protected"),
-        (job("train", *CHANGED, protect=True, on_change="replace"), "running", "protected"),
-        (job("train", *CHANGED, protect=True), "succeeded", None),
-        (job("train", enabled=False), "running", "destructive"),
-        (job("train", enabled=False), "succeeded", None),
-        (job("train", origin="elsewhere"), "running", "problem"),
-    ],
-)
+@pytest.mark.parametrize(("desired", "state", "when_refused"), [
+    (OLD, None, None), (OLD, "running", None), (OLD, "failed", None),
+    (job("train", *CHANGED), "succeeded", None), (job("train", *CHANGED), "running", "destructive"),
+    (job("train", *CHANGED, on_change="replace"), "running", None),
+    (job("train", *CHANGED, on_change="hold"), "running", None),
+    (job("train", *CHANGED, protect=True), "running", "protected"),
+    (job("train", *CHANGED, protect=True, on_change="replace"), "running", "protected"),
+    (job("train", *CHANGED, protect=True), "succeeded", None),
+    (job("train", enabled=False), "running", "destructive"),
+    (job("train", enabled=False), "succeeded", None),
+    (job("train", origin="elsewhere"), "running", "problem"),
+])  # fmt: skip
 def test_a_plan_with_a_problem_or_an_unapproved_stop_is_refused(
     desired, state, when_refused, allow_destructive
 ):
@@ -82,16 +76,11 @@ def test_the_problems_of_many_jobs_are_shown_for_the_first_ten_and_counted() -> 
     assert last == "… and 20 more"
 
 
-@pytest.mark.parametrize(
-    ("desired", "hint"),
-    [
-        (
-            job("train", *CHANGED),
-            "pass --allow-destructive, or set `on_change: replace` in the lifecycle of the job",
-        ),
-        (job("train", enabled=False), "pass --allow-destructive"),
-    ],
-)
+@pytest.mark.parametrize(("desired", "hint"), [
+    (job("train", *CHANGED),
+        "pass --allow-destructive, or set `on_change: replace` in the lifecycle of the job"),
+    (job("train", enabled=False), "pass --allow-destructive"),
+])  # fmt: skip
 def test_the_hint_names_a_job_file_only_where_that_file_can_approve_the_stop(desired, hint):
     with pytest.raises(BlockedError) as raised:
         check_approved(plan(desired, attempt(OLD, "running")), allow_destructive=False)

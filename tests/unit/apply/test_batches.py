@@ -46,9 +46,8 @@ class World:
             info = SimpleNamespace(request={"cpus": (traits or {}).get(job, "1")})
             bound: Any = SimpleNamespace(info=info, launch=launch, cfg={})
             after = tuple(needs.get(job, "").split())
-            self.steps.append(
-                Step(key=key, kind="create", reasons=(), launch=launch, bound=bound, after=after)
-            )
+            step = Step(key=key, kind="create", reasons=(), launch=launch, bound=bound, after=after)
+            self.steps.append(step)
 
     def groups(self) -> list[list[str]]:
         """Return the jobs of each batch."""
@@ -65,38 +64,49 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return World(monkeypatch)
 
 
-def test_jobs_that_each_wait_for_one_job_of_a_matrix_are_a_batch(world):
-    world.matrix("eval", "eval-0", "eval-1", **{"eval-0": "train-0", "eval-1": "train-1"})
-    world.matrix("train", "train-0", "train-1")
-    assert world.groups() == [["eval-0", "eval-1"], ["train-0", "train-1"]]
-    assert world.notes() == {}
+T = "train: t0 t1"
+BATCHES = {
+    "those that each wait for one job of a matrix": ("eval: e0<t0 e1<t1; " + T, "e0 e1|t0 t1", {}),
+    "those that wait for the same jobs": (": prepare; eval: a<prepare+other b<prepare+other", "a b", {}),
+    "those that wait for one job of a matrix and all for another job": (
+        ": prepare; train: t0<prepare t1<prepare; eval: e0<prepare+t0 e1<prepare+t1",
+        "e0 e1|t0 t1",
+        {},
+    ),
+    "none that waits for other jobs than its matrix": (
+        T + "; eval: e0 e1 e2<live-7",
+        "e0 e1|t0 t1",
+        {"e2": f"{ALONE}it waits for live-7"},
+    ),
+    "not the only one that waits for nothing": (
+        ": prepare; eval: a b<prepare c<prepare",
+        "b c",
+        {"a": f"{ALONE}b waits for prepare"},
+    ),
+    "none that each wait for two jobs of their own": (
+        T + "; data: d0 d1; eval: e0<d0+t0 e1<d1+t1",
+        "d0 d1|t0 t1",
+        {f"e{n}": f"{ALONE}it waits for d{n}, t{n}" for n in range(2)},
+    ),
+    "none of a chain within the matrix": (
+        "m: a b<a c<b d<c",
+        "",
+        {
+            "a": f"{ALONE}b waits for a",
+            **{job: f"{ALONE}it waits for {need}" for job, need in ("ba", "cb", "dc")},
+        },
+    ),
+}
 
 
-def test_jobs_that_wait_for_the_same_jobs_are_a_batch(world):
-    world.matrix("", "prepare")
-    world.matrix("eval", "a", "b", a="prepare other", b="prepare other")
-    assert world.groups() == [["a", "b"]]
-
-
-def test_jobs_that_wait_for_one_job_of_a_matrix_and_all_for_another_job_are_a_batch(world):
-    world.matrix("", "prepare")
-    world.matrix("train", "t0", "t1", t0="prepare", t1="prepare")
-    world.matrix("eval", "e0", "e1", e0="prepare t0", e1="prepare t1")
-    assert world.groups() == [["e0", "e1"], ["t0", "t1"]]
-
-
-def test_a_job_that_waits_for_other_jobs_than_its_matrix_is_submitted_singly_and_the_plan_says_why(world):
-    world.matrix("train", "t0", "t1")
-    world.matrix("eval", "e0", "e1", "e2", e2="live-7")
-    assert world.groups() == [["e0", "e1"], ["t0", "t1"]]
-    assert world.notes() == {"e2": f"{ALONE}it waits for live-7"}
-
-
-def test_the_only_job_of_a_matrix_that_waits_for_nothing_is_submitted_singly(world):
-    world.matrix("", "prepare")
-    world.matrix("eval", "a", "b", "c", b="prepare", c="prepare")
-    assert world.groups() == [["b", "c"]]
-    assert world.notes() == {"a": f"{ALONE}b waits for prepare"}
+@pytest.mark.parametrize("which", BATCHES)
+def test_the_jobs_of_a_matrix_that_wait_alike_are_a_batch_and_the_plan_says_why_others_are_not(world, which):
+    matrices, groups, notes = BATCHES[which]
+    for name, _, jobs in (text.partition(":") for text in matrices.split("; ")):
+        needs = dict(job.partition("<")[::2] for job in jobs.split())
+        world.matrix(name, *needs, **{job: need.replace("+", " ") for job, need in needs.items()})
+    assert world.groups() == [group.split() for group in groups.split("|") if group]
+    assert world.notes() == notes
 
 
 def test_jobs_whose_needs_are_not_one_batch_are_submitted_singly(world):
@@ -106,19 +116,6 @@ def test_jobs_whose_needs_are_not_one_batch_are_submitted_singly(world):
     assert world.groups() == []
     assert world.notes()["e0"] == f"{ALONE}it waits for t0"
     assert world.notes()["t1"] == f"{ALONE}it differs from t0 in cpus"
-
-
-def test_jobs_that_each_wait_for_two_jobs_of_their_own_are_submitted_singly(world):
-    world.matrix("train", "t0", "t1")
-    world.matrix("data", "d0", "d1")
-    world.matrix("eval", "e0", "e1", e0="d0 t0", e1="d1 t1")
-    assert world.groups() == [["d0", "d1"], ["t0", "t1"]]
-    assert world.notes()["e1"] == f"{ALONE}it waits for d1, t1"
-
-
-def test_jobs_of_a_chain_within_a_matrix_are_submitted_singly(world):
-    world.matrix("m", *"abcd", b="a", c="b", d="c")
-    assert world.groups() == []
 
 
 def test_a_limit_of_jobs_that_each_wait_for_another_job_has_no_effect(world):

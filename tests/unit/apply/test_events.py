@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, get_args
 
 import jsonschema
@@ -40,22 +41,19 @@ def test_every_line_of_an_apply_fits_the_schema(scenario: Scenario) -> None:
     assert [event["text"] for event in made if event["event"] == "log"] == ["hello\n"] * 2
 
 
-@pytest.mark.parametrize(
-    ("outcomes", "code"),
-    [
-        ([], 0),
-        ([Outcome(key=KEY, kind="create", app=app("succeeded"))], 0),
-        ([Outcome(key=KEY, kind="keep", app=app("failed"))], 5),
-        ([Outcome(key=KEY, kind="hold", app=app("failed"))], 5),
-        ([Outcome(key=KEY, kind="keep", disabled=True)], 0),
-        ([Outcome(key=KEY, kind="keep", app=app("failed"), disabled=True)], 0),
-        ([Outcome(key=KEY, kind="destroy", app=app("cancelled"))], 0),
-        ([Outcome(key=KEY, kind="keep", disabled=True), Outcome(key=KEY, kind="hold", app=app("lost"))], 5),
-        ([Outcome(key=KEY, kind="create", error="no"), Outcome(key=KEY, kind="hold", app=app("lost"))], 1),
-        ([Outcome(key=KEY, kind="create", error="no", code="stale")], 4),
-        ([Outcome(key=KEY, kind="create", error="no", code=code) for code in ("stale", "error")], 1),
-    ],
-)
+@pytest.mark.parametrize(("outcomes", "code"), [
+    ([], 0),
+    ([Outcome(key=KEY, kind="create", app=app("succeeded"))], 0),
+    ([Outcome(key=KEY, kind="keep", app=app("failed"))], 5),
+    ([Outcome(key=KEY, kind="hold", app=app("failed"))], 5),
+    ([Outcome(key=KEY, kind="keep", disabled=True)], 0),
+    ([Outcome(key=KEY, kind="keep", app=app("failed"), disabled=True)], 0),
+    ([Outcome(key=KEY, kind="destroy", app=app("cancelled"))], 0),
+    ([Outcome(key=KEY, kind="keep", disabled=True), Outcome(key=KEY, kind="hold", app=app("lost"))], 5),
+    ([Outcome(key=KEY, kind="create", error="no"), Outcome(key=KEY, kind="hold", app=app("lost"))], 1),
+    ([Outcome(key=KEY, kind="create", error="no", code="stale")], 4),
+    ([Outcome(key=KEY, kind="create", error="no", code=code) for code in ("stale", "error")], 1),
+])  # fmt: skip
 def test_the_exit_code_of_a_wait_counts_the_jobs_that_are_to_run(outcomes: list[Outcome], code: int) -> None:
     assert Result(outcomes=tuple(outcomes), waited=True).exit_code == code
     assert Result(outcomes=tuple(outcomes)).exit_code == (code if code in (1, 4) else 0)
@@ -89,11 +87,8 @@ def test_reports_of_several_threads_are_emitted_in_the_order_in_which_things_hap
         start.wait()
         events.report("ended", JobKey("default", "default", f"job-{n}"), 200.0 - n)
 
-    threads = [threading.Thread(target=follow, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(follow, range(8)))
     assert len(heard) == 8
     assert [event["at"] for event in heard] == sorted(event["at"] for event in heard)
     assert all(event["time"] > event["at"] for event in heard)

@@ -46,9 +46,8 @@ class World:
         """Return a step for each job, as planned now."""
         for job, script in scripts.items():
             role = json.dumps({"entrypoint": "sh", "args": ["-c", f"cd {self.folder}; {script}"]})
-            (self.folder / f"{job}.launcher.yaml").write_text(
-                f"version: 1\nname: {job}\nroles: {{main: {role}}}\n"
-            )
+            text = f"version: 1\nname: {job}\nroles: {{main: {role}}}\n"
+            (self.folder / f"{job}.launcher.yaml").write_text(text)
         launches = [launcher.load_job(str(self.folder / f"{job}.launcher.yaml")) for job in scripts]
         plan = bind_plan(make_plan(launches), self.engines)
         return {step.key.job: replace(step, edition=step.number) for step in plan.steps}
@@ -236,10 +235,8 @@ def test_a_running_dependent_is_stopped_before_its_need_is_replaced(world: World
     again = world.steps(prepare="exec sleep 999", train="exec sleep 999")
     world.events.clear()
     world.carry_out(again["prepare"], after(again["train"], again["prepare"]))
-    assert [event["app_id"] for event in world.seen("stopped")] == [
-        made["train"].app_id,
-        made["prepare"].app_id,
-    ]
+    stopped = [event["app_id"] for event in world.seen("stopped")]
+    assert stopped == [made["train"].app_id, made["prepare"].app_id]
     for app in world.store.live_attempts():
         world.engines.get(app.scheduler).cancel(app.app_id)
 

@@ -50,17 +50,13 @@ def test_a_role_runs_beside_its_job_file_or_where_the_job_says(root: Path):
     assert seen(replace(launch(root), workspace=WorkspaceRef("../src", "ws1:x"))) == ["src/train.py"]
     assert seen(launch(root, scheduler="local_dir", image="$<job.dir>/../src")) == ["src/train.py"]
     assert seen(launch(root, scheduler="local_dir", image="relative")) == []
-    assert seen(launch(root, args=["$<job.dir>/train.py", "${img_root}/../out.txt"])) == [
-        "jobs/train.py",
-        "out.txt",
-    ]
+    args = ["$<job.dir>/train.py", "${img_root}/../out.txt"]
+    assert seen(launch(root, args=args)) == ["jobs/train.py", "out.txt"]
 
 
 def test_pythonpath_of_a_role_is_searched(root: Path):
-    assert seen(launch(root, env={"PYTHONPATH": "../none:../libs:/usr/lib"})) == [
-        "jobs/train.py",
-        "libs/model.py",
-    ]
+    env = {"PYTHONPATH": "../none:../libs:/usr/lib"}
+    assert seen(launch(root, env=env)) == ["jobs/train.py", "libs/model.py"]
     assert seen(launch(root, env={"PYTHONPATH": Secret("env:X")})) == ["jobs/train.py"]
 
 

@@ -18,14 +18,19 @@ def seen(ledger: list, engines: list, **rest):
     return merge(ledger=ledger, engines=engines, **{"fingerprints": ENGINES, **rest})
 
 
-def test_the_engine_decides_the_state_of_a_live_attempt() -> None:
-    wrong = replace(RUNNING, state="lost")
-    assert seen([wrong], [RUNNING]).latest[TRAIN.key].state == "running"
+BELIEVED = {
+    "the engine, of a live attempt": ("lost", ["running"], "running"),
+    "the ledger, of an ended attempt": ("succeeded", ["lost"], "succeeded"),
+    "the engine, of an outcome that the ledger lacks": ("running", ["failed"], "failed"),
+    "the ledger, of an outcome that the engine has forgotten": ("succeeded", [], "succeeded"),
+}
 
 
-def test_the_ledger_decides_the_outcome_of_an_ended_attempt() -> None:
-    done = replace(RUNNING, state="succeeded")
-    assert seen([done], [replace(RUNNING, state="lost")]).latest[TRAIN.key].state == "succeeded"
+@pytest.mark.parametrize("which", BELIEVED)
+def test_the_state_of_an_attempt_is_from_the_side_that_knows_it(which: str) -> None:
+    recorded, engine, state = BELIEVED[which]
+    found = seen([replace(RUNNING, state=recorded)], [replace(RUNNING, state=each) for each in engine])
+    assert found.latest[TRAIN.key].state == state
 
 
 def test_the_engine_decides_whether_the_containers_of_an_ended_attempt_have_drifted() -> None:
@@ -33,14 +38,6 @@ def test_the_engine_decides_whether_the_containers_of_an_ended_attempt_have_drif
     by_hand = replace(done, drift="trainer/0 was started by hand")
     assert seen([done], [by_hand]).latest[TRAIN.key].drift == "trainer/0 was started by hand"
     assert seen([by_hand], [done]).latest[TRAIN.key].drift == ""
-
-
-def test_an_outcome_missing_from_the_ledger_is_taken_from_the_engine() -> None:
-    assert seen([RUNNING], [replace(RUNNING, state="failed")]).latest[TRAIN.key].state == "failed"
-
-
-def test_an_outcome_survives_the_engine_that_forgot_it() -> None:
-    assert seen([replace(RUNNING, state="succeeded")], []).latest[TRAIN.key].state == "succeeded"
 
 
 def test_an_attempt_that_the_ledger_calls_running_and_the_engine_does_not_know_is_lost() -> None:
@@ -78,25 +75,14 @@ def test_an_ended_attempt_missing_from_the_ledger_is_counted() -> None:
     assert seen([], [replace(RUNNING, state="reserved")], counts={pair: 2}).counts[pair] == 2
 
 
-@pytest.mark.parametrize(
-    ("was", "seen", "then"),
-    [
-        ("", "running", "running"),
-        ("", "failed", "failed"),
-        ("created", "running", "running"),
-        ("created", "succeeded", "succeeded"),
-        ("running", "succeeded", "succeeded"),
-        ("lost", "succeeded", "succeeded"),
-        ("failed", "succeeded", "failed"),
-        ("failed", "running", "failed"),
-        ("running", "created", "running"),
-        ("created", "waiting", "waiting"),
-        ("waiting", "running", "running"),
-        ("waiting", "skipped", "skipped"),
-        ("waiting", "succeeded", "succeeded"),
-        ("running", "waiting", "running"),
-    ],
-)
+@pytest.mark.parametrize(("was", "seen", "then"), [
+    ("", "running", "running"), ("", "failed", "failed"), ("created", "running", "running"),
+    ("created", "succeeded", "succeeded"), ("running", "succeeded", "succeeded"),
+    ("lost", "succeeded", "succeeded"), ("failed", "succeeded", "failed"),
+    ("failed", "running", "failed"), ("running", "created", "running"), ("created", "waiting", "waiting"),
+    ("waiting", "running", "running"), ("waiting", "skipped", "skipped"),
+    ("waiting", "succeeded", "succeeded"), ("running", "waiting", "running"),
+])  # fmt: skip
 def test_a_start_and_an_end_that_were_missed_are_recorded(was: str, seen: str, then: str) -> None:
     made = attempts.attempt()
     with Store.open() as store:

@@ -75,9 +75,8 @@ def test_ten_files_are_named_and_the_others_counted(applied: Path, tmp_path: Pat
 def test_a_workspace_whose_former_files_are_not_on_record_shows_its_size(applied, tmp_path):
     shutil.rmtree(paths.workspaces())
     edit(applied)
-    assert "changed (earlier files not recorded); now 14 files, 128 B" in plan_text(
-        make_plan([load(tmp_path)])
-    )
+    shown = plan_text(make_plan([load(tmp_path)]))
+    assert "changed (earlier files not recorded); now 14 files, 128 B" in shown
 
 
 def test_a_plan_writes_nothing_to_the_state_folder(folder: Path, tmp_path: Path) -> None:

@@ -125,9 +125,7 @@ def test_the_title_of_an_apply_counts_what_it_started_and_stopped() -> None:
 
 def test_the_sentence_in_a_comment_says_what_of_the_pull_request_was_stopped_held_or_had_no_plan() -> None:
     trees = [job("train", workspace=WorkspaceRef(".", f"ws1:{each}")) for each in ("a", "b", "both")]
-    both = [
-        replace(approving(plan([tree])), id=n, pull_request=n) for tree, n in zip(trees, "45", strict=False)
-    ]
+    both = [replace(approving(plan([t])), id=n, pull_request=n) for t, n in zip(trees, "45", strict=False)]
     live = attempt(job("serve"), "running")
     stops = Approval(id="2", stops=frozenset({live.app_id}), pull_request="2")
     checked = judged(plan([trees[2]]), both, lambda step, number: None)

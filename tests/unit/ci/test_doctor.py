@@ -217,15 +217,11 @@ def test_a_fault_of_a_set_up_on_gitlab_is_named(fake: FakeGitLab, name: str) -> 
     assert states(fake, config)[subject] == "missing"
 
 
-@pytest.mark.parametrize(
-    "job",
-    [
-        {"extends": "launcher apply"},
-        {"extends": [["a"], 1, ".none"]},
-        {"artifacts": 1, "environment": [], "variables": "x", "resource_group": {}},
-    ],
-    ids=["circle", "no names", "other types"],
-)
+@pytest.mark.parametrize("job", [
+    {"extends": "launcher apply"},
+    {"extends": [["a"], 1, ".none"]},
+    {"artifacts": 1, "environment": [], "variables": "x", "resource_group": {}},
+], ids=["circle", "no names", "other types"])  # fmt: skip
 def test_a_file_of_another_shape_is_no_crash(fake: FakeGitLab, job: dict[str, Any]) -> None:
     found = states(fake, {"launcher apply": {"script": "launcher ci apply", **job}, "include": []})
     assert found["pipeline"] == "missing"

@@ -134,9 +134,8 @@ def test_a_commit_that_is_not_linked_yet_has_no_pull_request(fake: FakeGitHub) -
     fake.faults.unlinked = {SHA: 1}
     github = client(fake)
     assert github.pulls_of(SHA) == []
-    assert [(pull.number, pull.merged, pull.merge_commit_sha) for pull in github.pulls_of(SHA)] == [
-        (3, True, SHA)
-    ]
+    pulls = [(pull.number, pull.merged, pull.merge_commit_sha) for pull in github.pulls_of(SHA)]
+    assert pulls == [(3, True, SHA)]
     assert github.pull(4) is None
 
 

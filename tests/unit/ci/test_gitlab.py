@@ -101,17 +101,11 @@ def test_the_access_token_reads_what_the_job_token_may_not(fake: FakeGitLab) -> 
     assert caught.value.permission == "LAUNCHER_GITLAB_TOKEN"
 
 
-@pytest.mark.parametrize(
-    "act",
-    [
-        lambda gitlab: gitlab.comments(1),
-        lambda gitlab: gitlab.add_comment(1, "x"),
-        lambda gitlab: gitlab.check_runs(SHA),
-        lambda gitlab: gitlab.checks_of(HEAD),
-        lambda gitlab: gitlab.pulls_of(SHA),
-        lambda gitlab: gitlab.token(),
-    ],
-)
+@pytest.mark.parametrize("act", [
+    lambda gitlab: gitlab.comments(1), lambda gitlab: gitlab.add_comment(1, "x"),
+    lambda gitlab: gitlab.check_runs(SHA), lambda gitlab: gitlab.checks_of(HEAD),
+    lambda gitlab: gitlab.pulls_of(SHA), lambda gitlab: gitlab.token(),
+])  # fmt: skip
 def test_a_refusal_names_the_token_and_not_its_value(fake: FakeGitLab, act: Callable[[GitLab], Any]) -> None:
     fake.faults.forbidden = ["."]
     with pytest.raises(GitLabError, match="403") as caught:

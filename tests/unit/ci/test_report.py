@@ -61,10 +61,8 @@ def test_results_are_shown_beside_the_results_of_the_previous_success():
 
 
 def test_results_are_bounded_and_their_names_are_data():
-    hostile = [
-        ResultRow("a|b <img> @team `x`\n#1", 1.0, 2.0),
-        *(ResultRow(f"m{n}", None, 1.0) for n in range(500)),
-    ]
+    hostile = [ResultRow("a|b <img> @team `x`\n#1", 1.0, 2.0)]
+    hostile += [ResultRow(f"m{n}", None, 1.0) for n in range(500)]
     jobs = [ended(f"job-{n}", "succeeded", results=hostile, output="line\n" * 100) for n in range(300)]
     text = comment_text("<!-- mark -->", "a" * 40, jobs)
     assert len(text) <= MOST_CHARACTERS

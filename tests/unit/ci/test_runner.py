@@ -44,11 +44,8 @@ def test_a_pull_request_has_its_head_base_and_number(tmp_path: Path) -> None:
     assert found.sha == SHA
 
 
-def test_a_pull_request_of_another_repository_counts_as_from_a_fork(tmp_path: Path) -> None:
+def test_a_pull_request_of_another_or_a_deleted_repository_counts_as_from_a_fork(tmp_path: Path) -> None:
     assert run(tmp_path, "pull_request", GITHUB_REPOSITORY="acme/other").is_fork
-
-
-def test_a_pull_request_whose_repository_was_deleted_counts_as_from_a_fork(tmp_path: Path) -> None:
     payload = json.loads(json.dumps(EVENTS["pull_request"]))
     payload["pull_request"]["head"]["repo"] = None
     assert run(tmp_path, "pull_request", payload).is_fork
@@ -73,17 +70,11 @@ def test_no_repr_shows_the_token(tmp_path: Path) -> None:
     assert "s3cret" not in repr(found)
 
 
-@pytest.mark.parametrize(
-    ("more", "payload"),
-    [
-        ({"GITHUB_SHA": "--upload-pack=x"}, None),
-        ({"GITHUB_REPOSITORY": "../../x"}, None),
-        ({}, "{"),
-        ({}, "[" * 100_000),
-        ({}, {"pull_request": {"head": {"sha": "$(x)"}, "base": {}}}),
-        ({}, {"pull_request": 7}),
-    ],
-)
+@pytest.mark.parametrize(("more", "payload"), [
+    ({"GITHUB_SHA": "--upload-pack=x"}, None), ({"GITHUB_REPOSITORY": "../../x"}, None), ({}, "{"),
+    ({}, "[" * 100_000), ({}, {"pull_request": {"head": {"sha": "$(x)"}, "base": {}}}),
+    ({}, {"pull_request": 7}),
+])  # fmt: skip
 def test_a_wrong_environment_is_a_launcher_error(tmp_path, more, payload):
     with pytest.raises(LauncherError):
         run(tmp_path, "pull_request", payload, **more)

@@ -80,20 +80,17 @@ def test_options_may_stand_between_and_behind_files():
     assert parsed(declare, ["a", "-f", "b", "--", "-c"])["files"] == ["a", "b", "-c"]
 
 
-@pytest.mark.parametrize(
-    ("words", "problem", "hint"),
-    [
-        (["--numbr", "3"], "--numbr is not an option of launcher test", "did you mean `--number`?"),
-        (["-k"], "-k is not an option of launcher test", "did you mean `--kind`?"),
-        (["-q"], "-q is not an option of launcher test", "see `launcher test --help`"),
-        (["--kind", "alhpa"], "--kind: `alhpa` is not one of alpha, beta; did you mean `alpha`?", None),
-        (["-number", "3"], "-number is not an option of launcher test", "did you mean `--number`?"),
-        (["-n"], "-n/--number: expected one argument", None),
-        (["-f=1"], "-f/--follow: ignored explicit argument '1'", None),
-        (["-fx"], "-f/--follow: ignored explicit argument 'x'", None),
-        (["--numb", "3"], "--numb is not an option of launcher test", "did you mean `--number`?"),
-    ],
-)
+@pytest.mark.parametrize(("words", "problem", "hint"), [
+    (["--numbr", "3"], "--numbr is not an option of launcher test", "did you mean `--number`?"),
+    (["-k"], "-k is not an option of launcher test", "did you mean `--kind`?"),
+    (["-q"], "-q is not an option of launcher test", "see `launcher test --help`"),
+    (["--kind", "alhpa"], "--kind: `alhpa` is not one of alpha, beta; did you mean `alpha`?", None),
+    (["-number", "3"], "-number is not an option of launcher test", "did you mean `--number`?"),
+    (["-n"], "-n/--number: expected one argument", None),
+    (["-f=1"], "-f/--follow: ignored explicit argument '1'", None),
+    (["-fx"], "-f/--follow: ignored explicit argument 'x'", None),
+    (["--numb", "3"], "--numb is not an option of launcher test", "did you mean `--number`?"),
+])  # fmt: skip
 def test_an_error_names_the_argument_and_what_was_meant(words, problem, hint):
     with pytest.raises(UsageError) as caught:
         parsed(declare, words)

@@ -49,9 +49,8 @@ def test_each_line_says_whether_its_effect_is_new_or_already_pending(repo: Path,
 def test_a_stop_of_a_job_that_the_base_lacks_too_is_already_pending(repo: Path, scenario: Scenario) -> None:
     git(repo, "checkout", "-q", "main")
     for name in ("gone", "older"):
-        (repo / f"{name}.launcher.yaml").write_text(
-            job(name).replace("echo", "sleep").replace("done", "'1000'")
-        )
+        text = job(name).replace("echo", "sleep").replace("done", "'1000'")
+        (repo / f"{name}.launcher.yaml").write_text(text)
         scenario.apply(repo / f"{name}.launcher.yaml")
     os.remove(repo / "older.launcher.yaml")
     git(repo, "commit", "-qam", "gone sleeps")
@@ -61,9 +60,8 @@ def test_a_stop_of_a_job_that_the_base_lacks_too_is_already_pending(repo: Path, 
     finally:
         scenario.cancel("gone")
         scenario.cancel("older")
-    stops = {
-        line.split()[1]: line.rpartition("; ")[2] for line in shown.splitlines() if line.startswith("-  ")
-    }
+    rows = [line for line in shown.splitlines() if line.startswith("-  ")]
+    stops = {row.split()[1]: row.rpartition("; ")[2] for row in rows}
     assert stops == {"gone": "from this change", "older": "already pending on main"}
 
 

@@ -82,9 +82,8 @@ def test_logs_of_an_unknown_role_or_replica_name_the_known_ones(failed):
 
 def test_followed_logs_of_several_replicas_with_times_end_with_the_app(scenario):
     gate = scenario.gate()
-    scenario.apply(
-        scenario.job(f"[ $<replica_id> = 1 ] || {{ {gate.script}; }}; echo done $<replica_id>", replicas=2)
-    )
+    script = f"[ $<replica_id> = 1 ] || {{ {gate.script}; }}; echo done $<replica_id>"
+    scenario.apply(scenario.job(script, replicas=2))
     gate.entered()
     follower = scenario.start("logs", "job", "--follow", "--timestamps")
     gate.open()

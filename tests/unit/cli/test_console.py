@@ -25,16 +25,10 @@ class Full(io.StringIO):
         raise OSError(self.number, os.strerror(self.number))
 
 
-@pytest.mark.parametrize(
-    ("stream", "environ", "color"),
-    [
-        (Terminal, {}, True),
-        (Terminal, {"NO_COLOR": "1"}, False),
-        (Terminal, {"NO_COLOR": ""}, True),
-        (Terminal, {"TERM": "dumb"}, False),
-        (io.StringIO, {"FORCE_COLOR": "1"}, False),
-    ],
-)
+@pytest.mark.parametrize(("stream", "environ", "color"), [
+    (Terminal, {}, True), (Terminal, {"NO_COLOR": "1"}, False), (Terminal, {"NO_COLOR": ""}, True),
+    (Terminal, {"TERM": "dumb"}, False), (io.StringIO, {"FORCE_COLOR": "1"}, False),
+])  # fmt: skip
 def test_colours_are_for_terminals_and_no_color_is_obeyed(stream, environ, color):
     console = Console(stream(), stream(), environ)
     assert (console.color, console.err_color) == (color, color)
@@ -63,18 +57,12 @@ def test_control_characters_are_shown_escaped_on_both_streams():
     assert console._err.getvalue() == f"{SHOWN}\nwarning: {SHOWN}\nerror: {SHOWN}\nhint: {SHOWN}\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        (paint("a", "bold red") + "\x1b[2J", "\x1b[1;31ma\x1b[0m\\x1b[2J"),
-        ("\x1b[8mhidden", "\\x1b[8mhidden"),
-        ("\x1b[31;8mhidden", "\\x1b[31;8mhidden"),
-        ("\x1b[mx\x1b[", "\\x1b[mx\\x1b["),
-        ("\x1b[31mopen", "\x1b[31mopen\x1b[0m"),
-        ("\x1b\x1b[0m", "\\x1b\x1b[0m"),
-        ("naïve → ✔ 漢字 👩‍🚀", "naïve → ✔ 漢字 👩‍🚀"),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), [
+    (paint("a", "bold red") + "\x1b[2J", "\x1b[1;31ma\x1b[0m\\x1b[2J"), ("\x1b[8mhidden", "\\x1b[8mhidden"),
+    ("\x1b[31;8mhidden", "\\x1b[31;8mhidden"), ("\x1b[mx\x1b[", "\\x1b[mx\\x1b["),
+    ("\x1b[31mopen", "\x1b[31mopen\x1b[0m"), ("\x1b\x1b[0m", "\\x1b\x1b[0m"),
+    ("naïve → ✔ 漢字 👩‍🚀", "naïve → ✔ 漢字 👩‍🚀"),
+])  # fmt: skip
 def test_a_terminal_gets_the_colours_of_launcher_and_no_other_control_sequence(text, shown):
     assert visible(text, color=True) == shown
     console = Console(Terminal(), Terminal(), {})

@@ -81,9 +81,8 @@ def test_a_plan_of_wrong_files_as_json_is_their_diagnostics(scenario):
     assert [entry["code"] for entry in json.loads(done.out)["diagnostics"]] == ["unknown-field"]
     assert done.err == "error: 1 problem in 1 file\n"
     scenario.write("job.launcher.yaml", WARNS)
-    assert (
-        json.loads(scenario.launcher("plan", file, "--format", "json").out)["version"] == "launcher.plan/v3"
-    )
+    planned = json.loads(scenario.launcher("plan", file, "--format", "json").out)
+    assert planned["version"] == "launcher.plan/v3"
 
 
 def test_the_published_schema_describes_what_is_printed(scenario):
@@ -243,13 +242,10 @@ def test_a_misspelt_name_of_another_tool_gets_our_name(scenario):
     assert "did you mean `max_retries`?" in scenario.launcher("validate", file, code=6).out
 
 
-@pytest.mark.parametrize(
-    ("option", "hint"),
-    [
-        ("-o", "did you mean `--offline` or `--out`?"),
-        ("-p", "did you mean `--prune`?"),
-        ("-q", "see `launcher plan --help`"),
-    ],
-)
+@pytest.mark.parametrize(("option", "hint"), [
+    ("-o", "did you mean `--offline` or `--out`?"),
+    ("-p", "did you mean `--prune`?"),
+    ("-q", "see `launcher plan --help`"),
+])  # fmt: skip
 def test_the_hint_for_a_short_option_names_the_long_option_that_begins_with_it(scenario, option, hint):
     assert hint in scenario.launcher("plan", option, code=64).err

@@ -93,10 +93,7 @@ def test_many_held_jobs_are_shown_up_to_a_bound_and_then_counted() -> None:
 
 def test_jobs_that_change_in_different_fields_have_separate_lines() -> None:
     before = [attempt(each, "succeeded") for each in family()]
-    after = [
-        member(number, args=("2",)) if number % 2 else member(number, env={"A": "1"})
-        for number in range(MANY)
-    ]
+    after = [member(n, args=("2",)) if n % 2 else member(n, env={"A": "1"}) for n in range(MANY)]
     text = plan_text(plan(after, before))
     assert "sweep-00 and 14 more" in text
     assert "sweep-01 and 14 more" in text

@@ -104,9 +104,7 @@ def test_a_plan_goes_into_the_summary_and_the_outputs_of_the_step(scenario, monk
     assert lines[0].startswith("::warning file=")
     stops = [line.rpartition("::")[2] for line in lines if line.startswith("::stop-commands::")]
     assert len(stops) == 2
-    assert [line for line in lines if line in [f"::{word}::" for word in stops]] == [
-        f"::{s}::" for s in stops
-    ]
+    assert [line for line in lines if line in [f"::{s}::" for s in stops]] == [f"::{s}::" for s in stops]
     assert "Plan: 1 to create" in lines
     assert done.err == ""
     summary, output = ((scenario.folder / name).read_text() for name in ("SUMMARY", "OUTPUT"))

@@ -116,9 +116,7 @@ def test_further_lines_of_a_fact_cannot_forge_another_fact():
 def test_a_value_breaks_out_of_no_table_and_no_fence(value):
     text = plan_markdown(plan([launch("a", args=(value,))]))
     [fence] = [line.removesuffix("diff") for line in text.splitlines() if line.endswith("`diff")]
-    assert [line for line in text.splitlines() if line.strip("`") == "" and len(line) >= len(fence)] == [
-        fence
-    ]
+    assert [row for row in text.splitlines() if row.strip("`") == "" and len(row) >= len(fence)] == [fence]
     rows = [line for line in text.splitlines() if line.startswith("| `")]
     assert all(_cells(row) == 6 for row in rows)
     assert "![a](" not in "".join(rows)
@@ -138,18 +136,12 @@ SAFE = "a\x1b[31mred\x1b[0m\\x1b]0;title\\x07\\x1b[2Jb\\x9b5n\r\ngröße\r\n"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "replicas"),
-    [
-        (["logs", "job"], 1),
-        (["logs", "job", "--follow"], 2),
-        (["logs", "job", "--timestamps"], 1),
-        (["run", "FILE"], 1),
-        (["run", "FILE"], 2),
-        (["apply", "FILE", "--yes", "--wait", "--logs", "--rerun", "job"], 1),
-        (["apply", "FILE", "--yes", "--wait", "--logs", "--rerun", "job"], 2),
-    ],
-)
+@pytest.mark.parametrize(("words", "replicas"), [
+    (["logs", "job"], 1), (["logs", "job", "--follow"], 2), (["logs", "job", "--timestamps"], 1),
+    (["run", "FILE"], 1), (["run", "FILE"], 2),
+    (["apply", "FILE", "--yes", "--wait", "--logs", "--rerun", "job"], 1),
+    (["apply", "FILE", "--yes", "--wait", "--logs", "--rerun", "job"], 2),
+])  # fmt: skip
 def test_the_output_of_a_replica_cannot_drive_the_terminal(scenario, words, replicas, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     file = str(scenario.job(HOSTILE, replicas=replicas))
@@ -178,9 +170,8 @@ def test_a_sequence_is_known_wherever_the_output_is_cut():
             made, rest = made + text.feed(rest[:size]), rest[size:]
         made += text.finish()
         assert made == terminal_text(whole)
-        assert made.startswith(
-            b"\x1b[1;31mx\x1b[0m\x1b[K" + expected + b"\xff\xe2\x82\xac" + rb"\x1b[3" + b"\n1m"
-        )
+        end = expected + b"\xff\xe2\x82\xac" + rb"\x1b[3" + b"\n1m"
+        assert made.startswith(b"\x1b[1;31mx\x1b[0m\x1b[K" + end)
         assert made.endswith(rb"\x9b2J" + b"\r\b" + rb"\x1b")
 
 

@@ -46,22 +46,18 @@ def test_the_same_job_in_toml_is_the_same_job(scenario):
     scenario.launcher("init", "yaml")
     scenario.launcher("init", "toml", "--toml")
     scenario.launcher("fmt", "--check")
-    yaml, toml = (
-        launcher.load_job(scenario.folder / folder / f"hello.launcher.{folder}") for folder in KINDS
-    )
+    yaml, toml = (launcher.load_job(scenario.folder / kind / f"hello.launcher.{kind}") for kind in KINDS)
     assert canonical.document(yaml) == canonical.document(toml)
 
 
 def test_the_project_is_named_after_the_folder_or_its_work_tree(scenario):
     scenario.launcher("init", "My Jobs_2/")
-    assert (scenario.folder / "My Jobs_2" / "launcher.toml").read_text().splitlines()[
-        1
-    ] == 'project = "my-jobs-2"'
+    written = (scenario.folder / "My Jobs_2" / "launcher.toml").read_text()
+    assert written.splitlines()[1] == 'project = "my-jobs-2"'
     subprocess.run(["git", "init", "-q", "Repo"], cwd=scenario.folder, check=True)
     scenario.launcher("init", "Repo/jobs")
-    assert (scenario.folder / "Repo" / "jobs" / "launcher.toml").read_text().splitlines()[
-        1
-    ] == 'project = "repo"'
+    written = (scenario.folder / "Repo" / "jobs" / "launcher.toml").read_text()
+    assert written.splitlines()[1] == 'project = "repo"'
 
 
 def test_a_launcher_toml_that_applies_already_is_kept(scenario):
@@ -156,9 +152,8 @@ def test_existing_files_are_kept_and_the_additions_to_them_are_shown(scenario):
         assert "redhat.vscode-yaml" in shown
         assert "id: launcher-validate" in shown
         kept = [name for name in texts if not force or "schema" not in name]
-        assert {name: (scenario.folder / name).read_text() for name in kept} == {
-            name: texts[name] for name in kept
-        }
+        found = {name: (scenario.folder / name).read_text() for name in kept}
+        assert found == {name: texts[name] for name in kept}
     shown = scenario.launcher("init", "--ci", "github").err
     assert "left .github/workflows/launcher.yml unchanged: it differs from what init writes; --force" in shown
     scenario.launcher("init", "--ci", "github", "--force")
@@ -226,16 +221,12 @@ def test_the_hooks_are_for_job_files_and_their_commands_run(scenario):
         scenario.launcher(*argv, "hello.launcher.yaml")
 
 
-@pytest.mark.parametrize(
-    ("files", "wanted"),
-    [
-        ({"RECORD": "x"}, "launcher-jobs==1.2"),
-        ({"direct_url.json": FROM_REPOSITORY}, "launcher-jobs @ git+https://example.org/l.git@abc"),
-        ({"direct_url.json": '{"url": "file:///home/me/launcher", "dir_info": {}}', "RECORD": "x"}, ""),
-        ({"SOURCES.txt": "x"}, ""),
-    ],
-    ids=["an index", "a repository", "a folder", "a build in a checkout"],
-)
+@pytest.mark.parametrize(("files", "wanted"), [
+    ({"RECORD": "x"}, "launcher-jobs==1.2"),
+    ({"direct_url.json": FROM_REPOSITORY}, "launcher-jobs @ git+https://example.org/l.git@abc"),
+    ({"direct_url.json": '{"url": "file:///home/me/launcher", "dir_info": {}}', "RECORD": "x"}, ""),
+    ({"SOURCES.txt": "x"}, ""),
+], ids=["an index", "a repository", "a folder", "a build in a checkout"])  # fmt: skip
 def test_the_workflow_installs_what_is_installed_here_when_that_can_be_known(monkeypatch, files, wanted):
     class Installed:
         version = "1.2"

@@ -85,13 +85,10 @@ def init(scenario, *argv, code=0, **popen):
     return scenario.launcher("init", *argv, code=code, **popen)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        *(["--ci"], ["--ci", "--editor"], ["jobs", "--ci"], ["--ci="]),
-        *(["--ci", name] for name in ("bitbucket", "jobs", "githb", ".")),
-    ],
-)
+@pytest.mark.parametrize("words", [
+    *(["--ci"], ["--ci", "--editor"], ["jobs", "--ci"], ["--ci="]),
+    *(["--ci", name] for name in ("bitbucket", "jobs", "githb", ".")),
+])  # fmt: skip
 def test_a_missing_or_unknown_provider_is_refused_with_the_known_ones_and_is_never_a_folder(scenario, words):
     told = init(scenario, *words, code=64).err
     assert "github, gitlab" in told
@@ -123,20 +120,17 @@ def test_options_name_the_engine_its_address_and_secrets(scenario):
     assert "ssh-keyscan -p 22 gpu1 | gh secret set LAUNCHER_KNOWN_HOSTS" in done.err
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["--ci-engine", "docker"], "needs the address"),
-        (["--ci-engine", "docker", "--ci-host", "-oProxyCommand=x"], "--ci-host: expected one argument"),
-        (["--ci-engine=docker", "--ci-host=-oProxyCommand=x"], "is not [USER@]HOST"),
-        (["--ci-engine", "slurm", "--ci-host", 'a"b'], "is not [USER@]HOST"),
-        (["--ci-engine", "slurm", "--ci-host", "a:22"], "is not [USER@]HOST"),
-        (["--ci-host", "gpu1"], "--ci-engine docker or slurm"),
-        (["--ci-secret", "A-B"], "cannot be the name of a secret"),
-        (["--ci-secret", "GITHUB_TOKEN"], "cannot be the name of a secret"),
-        (["--ci-engine", "dokcer"], "did you mean `docker`?"),
-    ],
-)
+@pytest.mark.parametrize(("words", "told"), [
+    (["--ci-engine", "docker"], "needs the address"),
+    (["--ci-engine", "docker", "--ci-host", "-oProxyCommand=x"], "--ci-host: expected one argument"),
+    (["--ci-engine=docker", "--ci-host=-oProxyCommand=x"], "is not [USER@]HOST"),
+    (["--ci-engine", "slurm", "--ci-host", 'a"b'], "is not [USER@]HOST"),
+    (["--ci-engine", "slurm", "--ci-host", "a:22"], "is not [USER@]HOST"),
+    (["--ci-host", "gpu1"], "--ci-engine docker or slurm"),
+    (["--ci-secret", "A-B"], "cannot be the name of a secret"),
+    (["--ci-secret", "GITHUB_TOKEN"], "cannot be the name of a secret"),
+    (["--ci-engine", "dokcer"], "did you mean `docker`?"),
+])  # fmt: skip
 def test_impossible_options_are_errors_and_nothing_is_written(scenario, words, told):
     assert told in init(scenario, "--ci", "github", *words, code=64).err
     assert list(scenario.folder.iterdir()) == []

@@ -111,19 +111,13 @@ def test_text_written_by_other_means_appears_above_the_frames(clock: list[float]
     assert screen.lines == ["note", "1%", ""]
 
 
-@pytest.mark.parametrize(
-    ("frame", "columns", "row"),
-    [
-        (b"short", 9, b"short"),
-        (b"0123456789", 5, b"01234"),
-        ("█████".encode(), 3, "███".encode()),
-        ("漢字漢字".encode(), 5, "漢字".encode()),
-        (b"\x1b[32m0123\x1b[0m456", 5, b"\x1b[32m0123\x1b[0m4\x1b[0m"),
-        (b"a\x1b[Kb\x1b[3Ac\x1b]0;title\x07d\te", 80, b"abcd e"),
-        (b"\xff bell\x07\x9b", 80, "\ufffd bell\ufffd".encode()),
-        (b"anything", 0, b""),
-    ],
-)
+@pytest.mark.parametrize(("frame", "columns", "row"), [
+    (b"short", 9, b"short"), (b"0123456789", 5, b"01234"), ("█████".encode(), 3, "███".encode()),
+    ("漢字漢字".encode(), 5, "漢字".encode()),
+    (b"\x1b[32m0123\x1b[0m456", 5, b"\x1b[32m0123\x1b[0m4\x1b[0m"),
+    (b"a\x1b[Kb\x1b[3Ac\x1b]0;title\x07d\te", 80, b"abcd e"),
+    (b"\xff bell\x07\x9b", 80, "\ufffd bell\ufffd".encode()), (b"anything", 0, b""),
+])  # fmt: skip
 def test_a_frame_is_cut_to_a_row_that_moves_no_cursor(frame: bytes, columns: int, row: bytes) -> None:
     assert cut(frame, columns) == row
 

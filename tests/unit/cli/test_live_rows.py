@@ -54,12 +54,9 @@ def test_the_newest_of_many_ended_jobs_are_shown() -> None:
     assert {"  7", "  99"} < {*lines}
 
 
-def test_a_job_outside_of_any_matrix_keeps_its_whole_name() -> None:
+def test_jobs_of_no_matrix_keep_their_names_and_numbers_of_a_family_their_order() -> None:
     assert shown({"train-resnet": "running", "report": "running"})[:2] == ["report", "train-resnet"]
     assert shown({"train": "running"}) == ["train"]
-
-
-def test_the_numbers_of_a_family_are_in_their_order() -> None:
     names = [row.strip() for row in shown({f"a-{n}": "running" for n in (10, 9, 100)})]
     assert names == ["a-*", "9", "10", "100", "3 jobs: 3 running"]
 

@@ -41,47 +41,43 @@ def test_without_a_command_the_overview_is_a_message_and_an_error(scenario):
     assert "Usage:" in done.err
 
 
-@pytest.mark.parametrize(
-    ("argv", "printed"),
-    [
-        (["aply"], "did you mean `apply`?"),
-        (["stop", "train"], "did you mean `launcher cancel APP`?"),
-        (["builtins"], "did you mean `launcher components`?"),
-        (["rerun", "train"], "did you mean `launcher apply FILE --rerun JOB`?"),
-        (["builtins"], "did you mean `launcher components`?"),
-        (["builtins", "--print", "utils.echo"], "did you mean `launcher components`?"),
-        (["components", "utils.echo", "--print"], "use --source"),
-        (["run", "--wait", "utils.echo"], "leave it out: `launcher run` waits"),
-        (["run", "--log", "utils.echo"], "leave it out: `launcher run` waits"),
-        (["run", "utils.echo", "--wait"], "leave it out: `launcher run` waits"),
-        (["run", "utils.echo", "--parent_run_id", "1"], "go before the component"),
-        (["run", "--scheduler_args", "a=1", "utils.echo"], "use --cfg"),
-        (["logs", "-t", "train"], "to follow the output, use --follow"),
-        (["apply", "train", "--dry-run"], "`launcher plan` shows what apply would do"),
-        (["--log_level", "INFO", "list"], "leave it out"),
-        (["--quiet", "list"], "options follow the command"),
-        (["--verison"], "--verison is not an option"),
-        (["plan", "--jsn-into", "x"], "did you mean `--json-into`?"),
-        (["plan", "--format", "jsno"], "did you mean `json`?"),
-        (["logs"], "APP"),
-        (["logs", "a", "b"], "unexpected argument `b`"),
-        (["logs", "a", "--regex", "("], "not a regular expression"),
-        (["wait", "x", "--timeout", "soon"], "expected a duration"),
-        (["apply", "x.json", "y.yaml"], "one saved plan"),
-        (["apply", "x.json", "--prune"], "--prune"),
-        (["apply", "x.yaml", "--logs"], "--wait"),
-        (["run", "utils.ech"], "did you mean `utils.echo`?"),
-        (["run", "utils.echo", "--bad"], "there is no argument `--bad`"),
-        (["run", "-s", "nope", "utils.echo"], "there are: local_cwd"),
-        (["run", "--cfg", "foo=1", "utils.echo"], "there is no option `foo`"),
-        (["run", "--cfg", "grace_s=abc", "utils.echo"], "want a number"),
-        (["list", "-s", "nope"], "there are: local_cwd"),
-        (["runopts", "local_dockr"], "did you mean `local_docker`?"),
-        (["components", "utils.ecco"], "did you mean `utils.echo`?"),
-        (["logs", "nope://default/x"], "there are: local_cwd"),
-        (["explain", "unkown-field"], "did you mean `unknown-field`?"),
-    ],
-)
+@pytest.mark.parametrize(("argv", "printed"), [
+    (["aply"], "did you mean `apply`?"),
+    (["stop", "train"], "did you mean `launcher cancel APP`?"),
+    (["rerun", "train"], "did you mean `launcher apply FILE --rerun JOB`?"),
+    (["builtins"], "did you mean `launcher components`?"),
+    (["builtins", "--print", "utils.echo"], "did you mean `launcher components`?"),
+    (["components", "utils.echo", "--print"], "use --source"),
+    (["run", "--wait", "utils.echo"], "leave it out: `launcher run` waits"),
+    (["run", "--log", "utils.echo"], "leave it out: `launcher run` waits"),
+    (["run", "utils.echo", "--wait"], "leave it out: `launcher run` waits"),
+    (["run", "utils.echo", "--parent_run_id", "1"], "go before the component"),
+    (["run", "--scheduler_args", "a=1", "utils.echo"], "use --cfg"),
+    (["logs", "-t", "train"], "to follow the output, use --follow"),
+    (["apply", "train", "--dry-run"], "`launcher plan` shows what apply would do"),
+    (["--log_level", "INFO", "list"], "leave it out"),
+    (["--quiet", "list"], "options follow the command"),
+    (["--verison"], "--verison is not an option"),
+    (["plan", "--jsn-into", "x"], "did you mean `--json-into`?"),
+    (["plan", "--format", "jsno"], "did you mean `json`?"),
+    (["logs"], "APP"),
+    (["logs", "a", "b"], "unexpected argument `b`"),
+    (["logs", "a", "--regex", "("], "not a regular expression"),
+    (["wait", "x", "--timeout", "soon"], "expected a duration"),
+    (["apply", "x.json", "y.yaml"], "one saved plan"),
+    (["apply", "x.json", "--prune"], "--prune"),
+    (["apply", "x.yaml", "--logs"], "--wait"),
+    (["run", "utils.ech"], "did you mean `utils.echo`?"),
+    (["run", "utils.echo", "--bad"], "there is no argument `--bad`"),
+    (["run", "-s", "nope", "utils.echo"], "there are: local_cwd"),
+    (["run", "--cfg", "foo=1", "utils.echo"], "there is no option `foo`"),
+    (["run", "--cfg", "grace_s=abc", "utils.echo"], "want a number"),
+    (["list", "-s", "nope"], "there are: local_cwd"),
+    (["runopts", "local_dockr"], "did you mean `local_docker`?"),
+    (["components", "utils.ecco"], "did you mean `utils.echo`?"),
+    (["logs", "nope://default/x"], "there are: local_cwd"),
+    (["explain", "unkown-field"], "did you mean `unknown-field`?"),
+])  # fmt: skip
 def test_a_wrong_command_line_exits_64_with_the_right_form(scenario, argv, printed):
     done = scenario.launcher(*argv, code=64)
     assert printed in done.err
@@ -91,10 +87,8 @@ def test_a_wrong_command_line_exits_64_with_the_right_form(scenario, argv, print
 
 def test_errors_are_one_sentence_and_a_hint(scenario):
     done = scenario.launcher("status", "nothing", code=1)
-    assert done.err.splitlines() == [
-        "error: no job or app is named `nothing`",
-        "hint: `launcher list` shows all apps",
-    ]
+    hints = ["error: no job or app is named `nothing`", "hint: `launcher list` shows all apps"]
+    assert done.err.splitlines() == hints
 
 
 def test_the_version_is_one_line(scenario):
@@ -181,10 +175,8 @@ def test_completion_scripts_are_valid_shell(scenario):
 
 @pytest.mark.slow
 def test_completion_offers_the_existing_names(scenario):
-    script = (
-        f'launcher() {{ "{sys.executable}" -m launcher "$@"; }}\n'
-        + scenario.launcher("completion", "bash").out
-    )
+    script = f'launcher() {{ "{sys.executable}" -m launcher "$@"; }}\n'
+    script += scenario.launcher("completion", "bash").out
     scenario.run_to_end(scenario.job("true", name="train-small"))
     scenario.job("true", name="other", top="targets:\n  # where\n  prod:\n    vars: {}\n  stage: {}")
     scenario.write("x.launcher.toml", "[targets.edge.roles.main]\n")

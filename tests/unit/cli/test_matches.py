@@ -70,9 +70,8 @@ def test_json_holds_one_object_for_each_line():
 
 
 def test_groups_of_lines_are_set_apart():
-    made = MatchText(
-        AttemptNames(()), LineSearch("x").pattern, color=False, has_headings=False, has_context=True
-    )
+    search = LineSearch("x").pattern
+    made = MatchText(AttemptNames(()), search, color=False, has_headings=False, has_context=True)
     made.begin(app(), "main", 0)
     parts = [
         made.lines(line(b"x\n")),

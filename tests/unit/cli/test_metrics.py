@@ -159,17 +159,14 @@ def test_the_file_appears_whole_and_readable_for_the_collector(scenario, ledger)
     assert os.listdir(path.parent) == ["launcher.prom"]
 
 
-@pytest.mark.parametrize(
-    ("argv", "code", "said"),
-    [
-        (["--textfile", "m.txt"], 64, "name it `m.prom`"),
-        (["--textfile", "."], 64, "`--textfile ./launcher.prom`"),
-        (["--textfile", "none/m.prom"], 1, "cannot write none/m.prom: No such file or directory"),
-        (["--label", "job_name=a"], 64, "launcher sets the label `job_name`"),
-        (["--label", "a-b=c"], 64, "`a-b` is no name of a label"),
-        (["--limit", "0"], 64, "expected at least 1"),
-    ],
-)
+@pytest.mark.parametrize(("argv", "code", "said"), [
+    (["--textfile", "m.txt"], 64, "name it `m.prom`"),
+    (["--textfile", "."], 64, "`--textfile ./launcher.prom`"),
+    (["--textfile", "none/m.prom"], 1, "cannot write none/m.prom: No such file or directory"),
+    (["--label", "job_name=a"], 64, "launcher sets the label `job_name`"),
+    (["--label", "a-b=c"], 64, "`a-b` is no name of a label"),
+    (["--limit", "0"], 64, "expected at least 1"),
+])  # fmt: skip
 def test_a_wrong_request_is_refused_with_the_right_form(scenario, argv, code, said):
     assert said in scenario.launcher("metrics", *argv, code=code).err
 

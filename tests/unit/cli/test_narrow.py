@@ -171,9 +171,8 @@ def test_more_jobs_than_lines_are_counted(monkeypatch):
     monkeypatch.setenv("LINES", "14")
     progress = Progress()
     for number in range(20):
-        progress.update(
-            JobKey("p", "t", f"a-very-long-name-of-a-job-for-training-with-{number:02}"), running()
-        )
+        key = JobKey("p", "t", f"a-very-long-name-of-a-job-for-training-with-{number:02}")
+        progress.update(key, running())
     lines = rows(progress)
     assert len(lines) == 13
     assert lines[0] == "a-very-long-name-of-a-job-for-training-with-*"
@@ -184,9 +183,8 @@ def test_more_jobs_than_lines_are_counted(monkeypatch):
 def test_the_live_table_says_on_one_line_why_a_job_has_not_started(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     progress = Progress()
-    held = AppRecord(
-        "local_cwd", "p", "train-1-abcde", state="waiting", message="waits for prepare (running)"
-    )
+    why = "waits for prepare (running)"
+    held = AppRecord("local_cwd", "p", "train-1-abcde", state="waiting", message=why)
     progress.update(JobKey("p", "t", "prepare"), running())
     progress.update(JobKey("p", "t", "train"), held)
     first, second, last = rows(progress)

@@ -66,9 +66,8 @@ def test_the_text_of_a_build_shows_its_steps_and_their_output():
     def line(text):
         return image_line("building", {"image": "w:1", "line": text}, "train")
 
-    shown = [
-        line(text) for text in [*BUILD.splitlines(), "Collecting torch", "Step 2/2 : RUN pip install torch"]
-    ]
+    lines = [*BUILD.splitlines(), "Collecting torch", "Step 2/2 : RUN pip install torch"]
+    shown = [line(text) for text in lines]
     assert [text for text in shown if text] == [
         "train w:1: Step 2/6 : FROM $IMAGE",
         "train w:1: Step 5/6 : COPY workspace/ .",

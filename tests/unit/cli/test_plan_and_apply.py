@@ -143,17 +143,15 @@ def test_the_approved_digest_is_an_approval(scenario):
 
 def test_apply_answers_with_every_job_as_json(scenario):
     files = [scenario.job("true", name="good"), scenario.job(FAILS, name="bad")]
-    document = json.loads(
-        scenario.launcher("apply", *files, "--yes", "--wait", "--format", "json", code=5).out
-    )
+    done = scenario.launcher("apply", *files, "--yes", "--wait", "--format", "json", code=5)
+    document = json.loads(done.out)
     assert document["exit"] == 5
     assert {job["job"]: job["state"] for job in document["jobs"]} == {"good": "succeeded", "bad": "failed"}
 
 
 def test_apply_prints_each_event_on_a_line(scenario):
-    done = scenario.launcher(
-        "apply", scenario.job("echo hi"), "--yes", "--wait", "--logs", "--format", "jsonl"
-    )
+    file = scenario.job("echo hi")
+    done = scenario.launcher("apply", file, "--yes", "--wait", "--logs", "--format", "jsonl")
     events = [json.loads(line) for line in done.out.splitlines()]
     assert {event["version"] for event in events} == {"launcher.event/v1"}
     names = [event["event"] for event in events]
@@ -182,9 +180,8 @@ def test_the_end_of_an_app_is_printed_after_all_of_its_output(scenario):
     process = scenario.start("apply", file, "--yes", "--wait", "--logs", stderr=subprocess.STDOUT)
     shown = process.communicate()[0]
     assert shown.index("last\n") < shown.index("job SUCCEEDED")
-    again = scenario.launcher(
-        "apply", file, "--yes", "--wait", "--logs", "--format", "jsonl", "--rerun", "job"
-    )
+    options = ("--yes", "--wait", "--logs", "--format", "jsonl")
+    again = scenario.launcher("apply", file, *options, "--rerun", "job")
     report = [json.loads(line) for line in again.out.splitlines()]
     assert [each["event"] for each in report][-2:] == ["ended", "done"]
     assert "".join(each["text"] for each in report if each["event"] == "log").endswith("line 9\nlast\n")

@@ -54,21 +54,11 @@ def test_a_new_job_says_which_roles_serve_and_which_wait():
     ]
 
 
-@pytest.mark.parametrize(
-    ("word", "shown"),
-    [
-        ("--lr=0.1", "--lr=0.1"),
-        ("${replica_id}", "$<replica_id>"),
-        ("", '""'),
-        ("two words", '"two words"'),
-        ("it's", '"it\'s"'),
-        ('say "hi"', "'say \"hi\"'"),
-        ("a\\b", "'a\\b'"),
-        ("printf '\\r'", "\"printf '\\\\r'\""),
-        ("a\nb", '"a\\nb"'),
-        ("\x1b[1m", '"\\u001b[1m"'),
-    ],
-)
+@pytest.mark.parametrize(("word", "shown"), [
+    ("--lr=0.1", "--lr=0.1"), ("${replica_id}", "$<replica_id>"), ("", '""'),
+    ("two words", '"two words"'), ("it's", '"it\'s"'), ('say "hi"', "'say \"hi\"'"), ("a\\b", "'a\\b'"),
+    ("printf '\\r'", "\"printf '\\\\r'\""), ("a\nb", '"a\\nb"'), ("\x1b[1m", '"\\u001b[1m"'),
+])  # fmt: skip
 def test_a_word_of_a_command_is_quoted_where_its_borders_would_be_unclear(word, shown):
     assert command({"entrypoint": "run", "args": [word]}) == f"run {shown}"
 
@@ -76,21 +66,15 @@ def test_a_word_of_a_command_is_quoted_where_its_borders_would_be_unclear(word, 
 def test_a_new_role_shows_its_command():
     job = launch("train")
     more = Role(name="eval", image="", entrypoint="python", args=["eval.py"], num_replicas=2)
-    text = lines(
-        [replace(job, app=replace(job.app, roles=[*job.app.roles, more]))], [attempt(job, "succeeded")]
-    )
+    changed = replace(job, app=replace(job.app, roles=[*job.app.roles, more]))
+    text = lines([changed], [attempt(job, "succeeded")])
     assert text[1] == "      + roles.eval: ×2  python eval.py"
 
 
-@pytest.mark.parametrize(
-    ("field", "shown"),
-    [
-        ({"retry_delay": 2}, "retry_delay = 2"),
-        ({"service": True}, "service = true"),
-        ({"min_replicas": 1}, "min_replicas = 1"),
-        ({"env": {"TOPIC": "entrypoint"}}, 'env.TOPIC = "entrypoint"'),
-    ],
-)
+@pytest.mark.parametrize(("field", "shown"), [
+    ({"retry_delay": 2}, "retry_delay = 2"), ({"service": True}, "service = true"),
+    ({"min_replicas": 1}, "min_replicas = 1"), ({"env": {"TOPIC": "entrypoint"}}, 'env.TOPIC = "entrypoint"'),
+])  # fmt: skip
 def test_an_added_field_of_any_type_is_shown(field, shown):
     before = launch("a")
     after = replace(before, app=replace(before.app, roles=[replace(before.app.roles[0], **field)]))
@@ -127,9 +111,8 @@ def test_a_name_of_more_than_half_a_line_pushes_no_other_line_out_of_it():
 
 def test_a_note_that_several_jobs_share_is_shown_once():
     made = plan([launch(name) for name in "abc"])
-    notes = {
-        step.key: ["GPUs are shared", *(["of b alone"] if step.key.job == "b" else [])] for step in made.steps
-    }
+    own = {"b": ["of b alone"]}
+    notes = {step.key: ["GPUs are shared", *own.get(step.key.job, [])] for step in made.steps}
     text = plan_text(made.with_notes(notes))
     assert text.count("GPUs are shared") == 1
     assert "\nnote for all 3 jobs: GPUs are shared\n" in text

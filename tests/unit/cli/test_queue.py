@@ -74,10 +74,8 @@ def test_holders_and_line_are_shown_in_their_order(scenario, take):
 def test_gpus_are_shown_with_their_holders(scenario, take):
     take("a-1", 1, gpus=1)
     take("b-1", 2, gpus=2)
-    assert document(scenario)["slots"]["gpus"] == [
-        {"id": "0", "held_by": ["a-1"]},
-        {"id": "1", "held_by": []},
-    ]
+    gpus = [{"id": "0", "held_by": ["a-1"]}, {"id": "1", "held_by": []}]
+    assert document(scenario)["slots"]["gpus"] == gpus
     [row] = [line for line in scenario.launcher("queue").out.splitlines() if line.startswith("GPUs")]
     assert row.split(maxsplit=1)[1].replace("  ", "|") == "2 (0, 1)|1 (0)|1 (1)"
 

@@ -52,20 +52,17 @@ def test_the_example_in_error_messages_is_a_valid_request():
     assert read_request(json.dumps({**ECHO, "workspace": None})).workspace is None
 
 
-@pytest.mark.parametrize(
-    ("given", "printed", "hint"),
-    [
-        ("nonsense", "not JSON", "such as"),
-        ("[]", "not a JSON object", "such as"),
-        ({"scheduler": "local_cwd"}, "`component_name` and `scheduler_args`", "such as"),
-        ({**ECHO, "dry_run": True}, "unknown field `dry_run`", "did you mean `dryrun`?"),
-        ({**ECHO, "dryrun": "yes"}, '`dryrun` must be true or false, got "yes"', None),
-        ({**ECHO, "component_args_str": [1]}, "`component_args_str` must be a list of texts, got [1]", None),
-        ("[" * 100_000, "nested too deep", "such as"),
-        (b"\xff{}", "not JSON", "such as"),
-        ({**ECHO, "scheduler": None}, "`scheduler` must be text, got null", None),
-    ],
-)
+@pytest.mark.parametrize(("given", "printed", "hint"), [
+    ("nonsense", "not JSON", "such as"),
+    ("[]", "not a JSON object", "such as"),
+    ({"scheduler": "local_cwd"}, "`component_name` and `scheduler_args`", "such as"),
+    ({**ECHO, "dry_run": True}, "unknown field `dry_run`", "did you mean `dryrun`?"),
+    ({**ECHO, "dryrun": "yes"}, '`dryrun` must be true or false, got "yes"', None),
+    ({**ECHO, "component_args_str": [1]}, "`component_args_str` must be a list of texts, got [1]", None),
+    ("[" * 100_000, "nested too deep", "such as"),
+    (b"\xff{}", "not JSON", "such as"),
+    ({**ECHO, "scheduler": None}, "`scheduler` must be text, got null", None),
+])  # fmt: skip
 def test_a_wrong_request_object_is_refused(given, printed, hint):
     with pytest.raises(UsageError) as caught:
         read_request(json.dumps(given) if isinstance(given, dict) else given)
@@ -85,15 +82,10 @@ def test_a_closed_standard_input_is_refused(monkeypatch, capfd):
     assert "it is closed" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"component_args": {"msg": "\ud800"}},
-        {"parent_run_id": "a\0"},
-        {"scheduler_args": {"log_dir": "a\0"}},
-        {"scheduler_args": {"log_dir": "\ud800"}},
-    ],
-)
+@pytest.mark.parametrize("asked", [
+    {"component_args": {"msg": "\ud800"}}, {"parent_run_id": "a\0"},
+    {"scheduler_args": {"log_dir": "a\0"}}, {"scheduler_args": {"log_dir": "\ud800"}},
+])  # fmt: skip
 def test_text_that_no_process_can_hold_is_refused(run, asked):
     code, _, printed = run({**ECHO, **asked})
     assert code in (1, 6, 64)

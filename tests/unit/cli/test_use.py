@@ -310,16 +310,13 @@ def stale(file: Path, text: str) -> None:
     file.unlink() if not text else file.write_text(file.read_text().replace(*text.split(" -> ")))
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ("", "is not here"),
-        ("64GiB -> 48GiB", "asks for 48GiB now, and the newest attempt asked for 64GiB"),
-        ("name: train -> name: other", "does not declare it any more"),
-        ("roles: -> rolse:", "has errors: `launcher validate train.launcher.yaml` shows them"),
-        (', memory: "64GiB" -> ', "asks for nothing now"),
-    ],
-)
+@pytest.mark.parametrize(("change", "message"), [
+    ("", "is not here"),
+    ("64GiB -> 48GiB", "asks for 48GiB now, and the newest attempt asked for 64GiB"),
+    ("name: train -> name: other", "does not declare it any more"),
+    ("roles: -> rolse:", "has errors: `launcher validate train.launcher.yaml` shows them"),
+    (', memory: "64GiB" -> ', "asks for nothing now"),
+])  # fmt: skip
 def test_write_refuses_a_job_file_that_has_changed_since_the_attempts(scenario, ran, change, message):
     file = ran(JOB, use(), use())
     stale(file, change)

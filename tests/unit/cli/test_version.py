@@ -71,9 +71,8 @@ def test_an_install_inside_another_repository_does_not_show_the_commit_of_that_r
 def test_an_install_from_version_control_shows_the_installed_commit(root: Path) -> None:
     (root / INFO).mkdir()
     url = root / INFO / "direct_url.json"
-    url.write_text(
-        json.dumps({"url": "https://example.com/x.git", "vcs_info": {"vcs": "git", "commit_id": COMMIT}})
-    )
+    vcs = {"vcs": "git", "commit_id": COMMIT}
+    url.write_text(json.dumps({"url": "https://example.com/x.git", "vcs_info": vcs}))
     assert report(root)[1] == COMMIT
     url.write_text(json.dumps({"url": "file:///x", "dir_info": {"editable": True}}))
     assert report(root)[1] is None

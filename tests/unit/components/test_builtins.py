@@ -139,13 +139,10 @@ def test_text_that_is_no_number_of_nodes_is_refused(text):
         parse_nnodes(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "experiment", "run"),
-    [
-        *(("e/r", "e", "r"), ("e/", "e", "main"), ("/r", "default-experiment", "r"), ("a/b/c", "a", "b/c")),
-        *(("r", "default-experiment", "r"), *((text, "default-experiment", "main") for text in ("/", ""))),
-    ],
-)
+@pytest.mark.parametrize(("text", "experiment", "run"), [
+    *(("e/r", "e", "r"), ("e/", "e", "main"), ("/r", "default-experiment", "r"), ("a/b/c", "a", "b/c")),
+    *(("r", "default-experiment", "r"), *((text, "default-experiment", "main") for text in ("/", ""))),
+])  # fmt: skip
 def test_a_structured_name_has_an_experiment_and_a_run(text, experiment, run):
     found = StructuredNameArgument.parse_from(text, m="pkg.main")
     assert (found.experiment_name, found.run_name, str(found)) == (experiment, run, f"{experiment}/{run}")

@@ -44,62 +44,44 @@ def given(function, *words, defaults=None, config=None):
     return vars(parse_args(function, words, defaults, config))
 
 
-@pytest.mark.parametrize(
-    ("word", "name", "value"),
-    [
-        ("--number=3", "number", 3),
-        ("--number=-3", "number", -3),
-        ("--rate=1e-3", "rate", 0.001),
-        ("--rate=3", "rate", 3.0),
-        ("--maybe_number=3", "maybe_number", 3),
-        ("--maybe_number=", "maybe_number", None),
-        ("--maybe_rate=3", "maybe_rate", 3.0),
-        ("--maybe_text=3", "maybe_text", "3"),
-        ("--maybe_text=", "maybe_text", ""),
-        ("--words=a, b", "words", ["a", "b"]),
-        ("--words=", "words", None),
-        ("--numbers=1,2", "numbers", [1, 2]),
-        ("--numbers=", "numbers", []),
-        ("--sizes=a=1,b=2", "sizes", {"a": 1, "b": 2}),
-        ("--sizes=", "sizes", None),
-        ("--pair=b,2", "pair", ("b", 2)),
-        ("--many=1,2.5", "many", (1.0, 2.5)),
-    ],
-)
+@pytest.mark.parametrize(("word", "name", "value"), [
+    ("--number=3", "number", 3), ("--number=-3", "number", -3), ("--rate=1e-3", "rate", 0.001),
+    ("--rate=3", "rate", 3.0), ("--maybe_number=3", "maybe_number", 3),
+    ("--maybe_number=", "maybe_number", None), ("--maybe_rate=3", "maybe_rate", 3.0),
+    ("--maybe_text=3", "maybe_text", "3"), ("--maybe_text=", "maybe_text", ""),
+    ("--words=a, b", "words", ["a", "b"]), ("--words=", "words", None),
+    ("--numbers=1,2", "numbers", [1, 2]), ("--numbers=", "numbers", []),
+    ("--sizes=a=1,b=2", "sizes", {"a": 1, "b": 2}), ("--sizes=", "sizes", None),
+    ("--pair=b,2", "pair", ("b", 2)), ("--many=1,2.5", "many", (1.0, 2.5)),
+])  # fmt: skip
 def test_text_is_read_as_the_type_of_its_argument(word, name, value):
     got = given(every, "--text", "t", word)[name]
     assert got == value
     assert type(got) is type(value)
 
 
-@pytest.mark.parametrize(
-    ("spelling", "value"),
-    [
-        *((word, True) for word in ("true", "1", "YES", "on")),
-        *((word, False) for word in ("false", "0", "No", "off")),
-    ],
-)
+@pytest.mark.parametrize(("spelling", "value"), [
+    *((word, True) for word in ("true", "1", "YES", "on")),
+    *((word, False) for word in ("false", "0", "No", "off")),
+])  # fmt: skip
 def test_a_flag_has_several_spellings(spelling, value):
     for words in ([f"--flag={spelling}"], [f"--fl={spelling}"], ["--flag", spelling]):
         assert given(every, "--text=t", *words, defaults={"flag": str(not value)})["flag"] is value
 
 
-@pytest.mark.parametrize(
-    ("words", "output"),
-    [
-        ([], "`text` (str) is required"),
-        (["--text=t", "--flag=maybe"], "`flag`: want true or false, got `maybe`"),
-        (["--text=t", "--number=x"], "`number`: want a number (int), got `x`"),
-        (["--text=t", "--maybe_number=x"], "`maybe_number`: want a number (int), got `x`"),
-        (["--text=t", "--numbers=1,x"], "`numbers`: want a number (int), got `x`"),
-        (["--text=t", "--sizes=a"], "`sizes`: `a` has no `key=value` pair"),
-        (["--text=t", "--pair=a"], "`pair`: want 2 values, got 1"),
-        (["--text"], "`--text` needs a value"),
-        (["--text", "--number", "3"], "`--text` needs a value"),
-        (["--text=t", "--m=1"], "`--m` fits more than one argument"),
-        (["--text=t", "word"], "`word` belongs to no argument"),
-    ],
-)
+@pytest.mark.parametrize(("words", "output"), [
+    ([], "`text` (str) is required"),
+    (["--text=t", "--flag=maybe"], "`flag`: want true or false, got `maybe`"),
+    (["--text=t", "--number=x"], "`number`: want a number (int), got `x`"),
+    (["--text=t", "--maybe_number=x"], "`maybe_number`: want a number (int), got `x`"),
+    (["--text=t", "--numbers=1,x"], "`numbers`: want a number (int), got `x`"),
+    (["--text=t", "--sizes=a"], "`sizes`: `a` has no `key=value` pair"),
+    (["--text=t", "--pair=a"], "`pair`: want 2 values, got 1"),
+    (["--text"], "`--text` needs a value"),
+    (["--text", "--number", "3"], "`--text` needs a value"),
+    (["--text=t", "--m=1"], "`--m` fits more than one argument"),
+    (["--text=t", "word"], "`word` belongs to no argument"),
+])  # fmt: skip
 def test_a_wrong_argument_is_refused_by_name(words, output):
     with pytest.raises(ComponentArgumentException, match="component `every`") as caught:
         parse_args(every, words)
@@ -187,18 +169,11 @@ def test_a_document_gives_values_of_their_types():
     assert (got["maybe_number"], got["rate"], got["sizes"], got["pair"]) == (3, 1.0, {"a": 1}, ("b", 2))
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "output"),
-    [
-        ("number", 1.5, "want int, got 1.5"),
-        ("number", True, "want int, got true"),
-        ("flag", 1, "want bool, got 1"),
-        ("text", 3, "want str, got 3"),
-        ("words", [1], "want str, got 1"),
-        ("number", None, "want int, got nothing"),
-        ("nunber", 3, "there is no argument `nunber`"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value", "output"), [
+    ("number", 1.5, "want int, got 1.5"), ("number", True, "want int, got true"),
+    ("flag", 1, "want bool, got 1"), ("text", 3, "want str, got 3"), ("words", [1], "want str, got 1"),
+    ("number", None, "want int, got nothing"), ("nunber", 3, "there is no argument `nunber`"),
+])  # fmt: skip
 def test_a_document_with_a_wrong_value_is_refused(name, value, output):
     with pytest.raises(ComponentArgumentException) as caught:
         parse_args(every, [], None, {"text": "t", name: value})

@@ -51,9 +51,8 @@ def installed(tmp_path, monkeypatch):
         folder.mkdir(parents=True)
         (tmp_path / "acme_components" / "__init__.py").write_text("")
         (folder / "__init__.py").write_text(TRAIN)
-        (folder / "utils.py").write_text(
-            TRAIN.replace("train(", "echo(", 1) + "\nraise SystemExit('imported')"
-        )
+        text = TRAIN.replace("train(", "echo(", 1)
+        (folder / "utils.py").write_text(f"{text}\nraise SystemExit('imported')")
         monkeypatch.syspath_prepend(str(tmp_path))
 
     yield install
@@ -187,17 +186,14 @@ def test_a_file_that_has_changed_is_read_again(train):
     assert get_component(f"{train}:train").fn().name == "changed"
 
 
-@pytest.mark.parametrize(
-    ("name", "output", "hint"),
-    [
-        ("utils.ecko", "there is no component `utils.ecko`", "did you mean `utils.echo`?"),
-        ("train.py", "there is no component `train.py`",
-            "name the function in it as well: train.py:FUNCTION"),
-        ("train.py:", "`train.py:` names no component", "path/to/file.py:FUNCTION"),
-        ("nowhere.py:f", "there is no file nowhere.py", None),
-        ("train.py:tain", "train.py has no function `tain`", "did you mean `train`?"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "output", "hint"), [
+    ("utils.ecko", "there is no component `utils.ecko`", "did you mean `utils.echo`?"),
+    ("train.py", "there is no component `train.py`",
+        "name the function in it as well: train.py:FUNCTION"),
+    ("train.py:", "`train.py:` names no component", "path/to/file.py:FUNCTION"),
+    ("nowhere.py:f", "there is no file nowhere.py", None),
+    ("train.py:tain", "train.py has no function `tain`", "did you mean `train`?"),
+])  # fmt: skip
 def test_an_unknown_name_is_refused_with_the_nearest(train, monkeypatch, name, output, hint):
     monkeypatch.chdir(train.parent)
     with pytest.raises(ComponentNotFoundException) as caught:
@@ -281,9 +277,8 @@ def test_the_source_of_a_built_in_component_is_a_component_file(tmp_path, name, 
     path = tmp_path / "copied.py"
     path.write_text(get_builtin_source(name))
     if name == "dist.ddp":
-        path.write_text(
-            "_TORCH_DEBUG_FLAGS = {}\n" + get_builtin_source(name).replace("from __future__", "#")
-        )
+        source = get_builtin_source(name).replace("from __future__", "#")
+        path.write_text(f"_TORCH_DEBUG_FLAGS = {{}}\n{source}")
     original = get_component(name)
     copied = get_component(f"{path}:{original.fn_name}")
     assert materialize_appdef(copied.fn, words) == materialize_appdef(original.fn, words)

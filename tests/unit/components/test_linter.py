@@ -39,20 +39,17 @@ def test_argument_types_that_can_be_read_from_text_are_accepted(lint, argument):
     assert lint(f"def f({argument}) -> AppDef: ...") == []
 
 
-@pytest.mark.parametrize(
-    ("argument", "output"),
-    [
-        *((argument, "Missing type annotation") for argument in ("a", "*a", "*, a")),
-        ("a: Dict[List[int], str]", "Non-primitive key type 'List[int]'"),
-        ("a: dict[str, list[int]]", "Non-primitive value type 'list[int]'"),
-        ("a: List[List[int]]", "Non-primitive element type 'List[int]'"),
-        ("a: tuple[int, list[int]]", "Non-primitive element type 'list[int]'"),
-        ("a: Set[int]", "Unsupported container type 'Set'"),
-        ("a: Optional[Optional[int]]", "Unsupported container type 'Optional'"),
-        ("a: int | str", "Unsupported argument type 'int | str'"),
-        ("a: 3", "Unsupported argument type '3'"),
-    ],
-)
+@pytest.mark.parametrize(("argument", "output"), [
+    *((argument, "Missing type annotation") for argument in ("a", "*a", "*, a")),
+    ("a: Dict[List[int], str]", "Non-primitive key type 'List[int]'"),
+    ("a: dict[str, list[int]]", "Non-primitive value type 'list[int]'"),
+    ("a: List[List[int]]", "Non-primitive element type 'List[int]'"),
+    ("a: tuple[int, list[int]]", "Non-primitive element type 'list[int]'"),
+    ("a: Set[int]", "Unsupported container type 'Set'"),
+    ("a: Optional[Optional[int]]", "Unsupported container type 'Optional'"),
+    ("a: int | str", "Unsupported argument type 'int | str'"),
+    ("a: 3", "Unsupported argument type '3'"),
+])  # fmt: skip
 def test_argument_types_that_cannot_be_read_from_text_are_reported(lint, argument, output):
     assert texts(lint(f"def f({argument}) -> AppDef: ...")) == [f"{output} for argument 'a' in function 'f'"]
 
@@ -62,15 +59,24 @@ def test_a_component_returns_an_app(lint, returns):
     assert lint(f"def f() -> {returns}: ...") == []
 
 
-@pytest.mark.parametrize("returns", ["", " -> None"])
-def test_a_function_without_a_return_annotation_is_reported(lint, returns):
-    output = "Function: f missing return annotation or has unknown annotations. "
-    assert texts(lint(f"def f(){returns}: ...")) == [output + "Supported return annotation: AppDef"]
+UNKNOWN = "Function: f missing return annotation or has unknown annotations. "
+UNKNOWN += "Supported return annotation: AppDef"
+UNDESCRIBED = 'def f(a: int, b: int) -> AppDef:\n    """Runs.\n\n    Args:\n        a: one\n    """'
 
 
-def test_a_function_that_returns_no_app_is_reported(lint):
-    output = "Function: f has incorrect return annotation, supported annotation: AppDef"
-    assert texts(lint("def f() -> int: ...")) == [output]
+@pytest.mark.parametrize(("source", "rules", "found"), [
+    ("def f(): ...", None, [UNKNOWN]),
+    ("def f() -> None: ...", None, [UNKNOWN]),
+    ("def f() -> int: ...", None,
+        ["Function: f has incorrect return annotation, supported annotation: AppDef"]),
+    ("def g(): ...", None, ["Function f not found"]),
+    ("x = " + "-" * 30_000 + "1\n", None, ["an expression is nested too deeply"]),
+    (UNDESCRIBED, [DocstringValidator()], ["Argument 'b' of function 'f' is not described"]),
+    ("def f(a): ...", [], []),
+], ids=["no return annotation", "no app in the annotation", "a return of another type", "a missing function",
+    "a file that fills the stack of the parser", "a rule for descriptions", "no rules"])  # fmt: skip
+def test_each_fault_of_a_function_is_reported_in_words(lint, source, rules, found):
+    assert texts(lint(source, validators=rules)) == found
 
 
 def test_a_message_has_the_line_and_column_of_the_argument(lint):
@@ -81,21 +87,6 @@ def test_a_message_has_the_line_and_column_of_the_argument(lint):
 def test_a_file_that_is_no_python_has_one_message(lint):
     (found,) = lint("def f(:\n")
     assert (found.description, found.line, found.char) == ("invalid syntax", 1, 6)
-
-
-def test_a_missing_function_is_reported(lint):
-    assert texts(lint("def g(): ...")) == ["Function f not found"]
-
-
-def test_the_linter_without_rules_accepts_every_function(lint):
-    assert lint("def f(a): ...", validators=[]) == []
-
-
-def test_a_rule_may_require_descriptions_of_arguments(lint):
-    source = 'def f(a: int, b: int) -> AppDef:\n    """Runs.\n\n    Args:\n        a: one\n    """'
-    assert texts(lint(source, validators=[DocstringValidator()])) == [
-        "Argument 'b' of function 'f' is not described"
-    ]
 
 
 class NoLambdas(ComponentFunctionValidator):
@@ -116,25 +107,14 @@ def test_a_visitor_looks_at_one_function_of_a_tree():
     assert texts(visitor.linter_errors) == ["Missing type annotation for argument 'a' in function 'f'"]
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "x = {minus}1\ndef f(a: int) -> AppDef: ...",
-        "def f(a: '{minus}1') -> AppDef: ...",
-        "def f(a: x{plus}) -> AppDef: ...",
-        "def f(a: str = x{plus}) -> AppDef: ...",
-        "def f(a: x{dots}) -> AppDef: ...",
-        "def f(a: '{open}1{close}') -> AppDef: ...",
-        "def f(a: int) -> {open}1{close}: ...",
-        "def f(a: {union}int) -> AppDef: ...",
-    ],
-)
+@pytest.mark.parametrize("source", [
+    "x = {minus}1\ndef f(a: int) -> AppDef: ...", "def f(a: '{minus}1') -> AppDef: ...",
+    "def f(a: x{plus}) -> AppDef: ...", "def f(a: str = x{plus}) -> AppDef: ...",
+    "def f(a: x{dots}) -> AppDef: ...", "def f(a: '{open}1{close}') -> AppDef: ...",
+    "def f(a: int) -> {open}1{close}: ...", "def f(a: {union}int) -> AppDef: ...",
+])  # fmt: skip
 def test_deep_expressions_end_in_a_message_at_most(lint, source):
     parts = {"minus": "-", "plus": "+x", "dots": ".x", "open": "[", "close": "]", "union": "None | "}
     for size in (60, 90, 150, 300, 600, 900, 2_000, 30_000):
         found = lint(source.format(**{name: part * size for name, part in parts.items()}))
         assert all(isinstance(message, LinterMessage) and message.description for message in found)
-
-
-def test_a_file_that_fills_the_stack_of_the_parser_says_so(lint):
-    assert texts(lint("x = " + "-" * 30_000 + "1\n")) == ["an expression is nested too deeply"]

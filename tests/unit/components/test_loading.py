@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -51,17 +52,10 @@ def test_a_component_file_is_loaded_and_called_by_several_threads_at_once(tmp_pa
     (tmp_path / "common.py").write_text("import time\ntime.sleep(0.02)\nNAME = 'a'\n")
     (tmp_path / "later.py").write_text("import common, time\ntime.sleep(0.02)\nNAME = common.NAME\n")
     component(tmp_path, LATE)
-    names, path = [], list(sys.path)
-
-    def one() -> None:
-        names.append(app(get_component("c.py:f", folder=str(tmp_path))).name)
-
-    threads = [threading.Thread(target=one) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert names == ["aa"] * 8
+    path = list(sys.path)
+    with ThreadPoolExecutor(8) as pool:
+        found = pool.map(lambda _: app(get_component("c.py:f", folder=str(tmp_path))), range(8))
+        assert [each.name for each in found] == ["aa"] * 8
     assert sys.path == path
     assert not {"common", "later"} & sys.modules.keys()
 
@@ -79,32 +73,25 @@ TO_WRITE = "write `launcher` in place of `torchx` in its imports"
 STOP = "class Stop(BaseException): pass\nraise Stop('now')\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "why", "hint"),
-    [
-        ("from . import x\n", r"relative import.*, line 2 of .*c\.py", "by its name alone"),
-        ("import torchx.specs as specs\n", "No module named 'torchx'", TO_WRITE),
-        (STOP, r"Stop: now, line 3 of .*c\.py", "None"),
-    ],
-    ids=["a relative import", "an import of torchx", "an exception"],
-)
+@pytest.mark.parametrize(("text", "why", "hint"), [
+    ("from . import x\n", r"relative import.*, line 2 of .*c\.py", "by its name alone"),
+    ("import torchx.specs as specs\n", "No module named 'torchx'", TO_WRITE),
+    (STOP, r"Stop: now, line 3 of .*c\.py", "None"),
+], ids=["a relative import", "an import of torchx", "an exception"])  # fmt: skip
 def test_a_file_that_cannot_be_loaded_is_reported_with_its_line(tmp_path, text, why, hint):
     with pytest.raises(ComponentNotFoundException, match=why) as caught:
         _ = component(tmp_path, f"{text}def f() -> AppDef: ...\n").fn
     assert hint in str(caught.value.hint)
 
 
-@pytest.mark.parametrize(
-    ("body", "output", "hint"),
-    [
-        ("class Stop(BaseException): pass\n    raise Stop('now')", r"failed: Stop: now, line 4 of .*c\.py",
-            None),
-        ("raise ValueError('no such data')", r"failed: no such data, line 3 of .*c\.py", None),
-        ("raise ValueError", r"failed: ValueError: , line 3 of .*c\.py", None),
-        ("return int('x')", r"failed: invalid literal .*'x', line 3 of .*c\.py", None),
-        ("from torchx import specs", "No module named 'torchx'", TO_WRITE),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("body", "output", "hint"), [
+    ("class Stop(BaseException): pass\n    raise Stop('now')", r"failed: Stop: now, line 4 of .*c\.py",
+        None),
+    ("raise ValueError('no such data')", r"failed: no such data, line 3 of .*c\.py", None),
+    ("raise ValueError", r"failed: ValueError: , line 3 of .*c\.py", None),
+    ("return int('x')", r"failed: invalid literal .*'x', line 3 of .*c\.py", None),
+    ("from torchx import specs", "No module named 'torchx'", TO_WRITE),
+])  # fmt: skip
 def test_a_component_that_fails_is_reported_with_its_line(tmp_path, body, output, hint):
     with pytest.raises(ComponentFailedException, match=output) as failed:
         app(component(tmp_path, f"def f() -> AppDef:\n    {body}\n"))
@@ -116,20 +103,15 @@ def test_ctrl_c_is_no_mistake_of_a_component(tmp_path: Path) -> None:
         app(component(tmp_path, "def f() -> AppDef: raise KeyboardInterrupt\n"))
 
 
-@pytest.mark.parametrize(
-    ("text", "output"),
-    [
-        ("async def f() -> AppDef: ...", "c.py:2: Function: f is async; a component is a plain function"),
-        (
-            "def f(a: str,\n      x: int = 'three') -> AppDef: ...",
-            "c.py:3: Wrong default for argument 'x' in function 'f': want int, got the text `three`",
-        ),
-        ("def f(*, x: 'list[int]' = [1, 'a']) -> AppDef: ...", "want int, got the text `a`"),
-        ("from typing import *\ndef f(x: Dict[str, int] = {'a': 1.5}) -> AppDef: ...", "want int, got 1.5"),
-        ("def f(x: str = 3) -> AppDef: ...", "want str, got 3"),
-        ("def f(x: bool | None = 1) -> AppDef: ...", "want bool, got 1"),
-    ],
-)
+@pytest.mark.parametrize(("text", "output"), [
+    ("async def f() -> AppDef: ...", "c.py:2: Function: f is async; a component is a plain function"),
+    ("def f(a: str,\n      x: int = 'three') -> AppDef: ...",
+        "c.py:3: Wrong default for argument 'x' in function 'f': want int, got the text `three`"),
+    ("def f(*, x: 'list[int]' = [1, 'a']) -> AppDef: ...", "want int, got the text `a`"),
+    ("from typing import *\ndef f(x: Dict[str, int] = {'a': 1.5}) -> AppDef: ...", "want int, got 1.5"),
+    ("def f(x: str = 3) -> AppDef: ...", "want str, got 3"),
+    ("def f(x: bool | None = 1) -> AppDef: ...", "want bool, got 1"),
+])  # fmt: skip
 def test_a_mistake_that_the_source_shows_is_refused_with_its_line(tmp_path, text, output):
     with pytest.raises(ComponentValidationException) as caught:
         component(tmp_path, text + "\n")

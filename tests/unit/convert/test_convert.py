@@ -143,44 +143,36 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 )
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "code", "message"),
-    [
-        ("x.sbatch", b"#SBATCH -t 5\n\x00\x01\x02", 1, "x.sbatch:2: the character U+0000 is in no text file"),
-        ("x.sbatch", b"\x7fELF\x02\x01\xff\xfe", 6, "is no UTF-8 text"),
-        ("x.sbatch", "#SBATCH -t 5\n".encode("utf-16"), 6, "UTF-16"),
-        ("x.sbatch", b"#SBATCH -t 5\n" + b"x" * (1 << 20), 6, "larger than 1 MiB"),
-        ("x.sbatch", b"#SBATCH -t 5\n" + b"x\n" * 70_000, 1, "128 KiB"),
-        ("x.sbatch", b"#!/bin/sh\n#SBATCH --comment='x\n", 1, "x.sbatch:2: the options cannot be read"),
-        ("x.sbatch", b"#SBATCH hetjob\n", 1, "heterogeneous"),
-        ("x.sbatch", b"#SBATCH -t soon\ntrue\n", 1, "a time such as 2h"),
-        ("x.sbatch", b"echo\n", 64, "of no kind that convert knows"),
-        ("compose.yaml", b"services: {}\n", 1, "has no services"),
-        ("compose.yaml", b"services: {a: 1}\n", 6, "a service is a mapping"),
-        ("compose.yaml", b"services: {a: {image: x, image: y}}\n", 6, "image"),
-        ("compose.yaml", f"{BOMB}services: {{a: {{image: x}}}}\n".encode(), 6, "20,000"),
-        ("compose.yaml", b"services: {a: {image: i, command: 'x \"'}}\n", 6, "cannot be read"),
-        ("compose.yaml", b"services: {a: {image: i, command: '${A'}}\n", 6, "a `${` is not closed"),
-        ("compose.yaml", b"services: {a: {image: i, command: x, mem_limit: big}}\n", 6, "`big` is no size"),
-        (
-            "compose.yaml",
-            b"services: {a: {image: i, command: x, depends_on: [b]}}\n",
-            6,
-            "which there is not",
-        ),
-        ("k.yaml", b"apiVersion: v1\nkind: Pod\n", 64, "k.yaml is a Kubernetes manifest"),
-        ("j.yaml", b"version: 1\nname: j\nroles: {}\n", 64, "is a job file already"),
-        ("shop.yaml", f"{BOMB}services: {{a: {{image: x}}}}\n".encode(), 6, "20,000"),
-        ("shop.yaml", b"services:\n\ta:\n\t\timage: x\n", 6, "shop.yaml:2:1"),
-        ("shop.yml", b"name: x\nimage: y\n", 64, "shop.yml is of no kind that convert knows"),
-        ("shop.toml", b"name = 'x'\n", 64, "shop.toml is of no kind that convert knows"),
-        ("Procfile", b"web\n", 1, "Procfile:1: this line is no `NAME: COMMAND`"),
-        ("Procfile", b"# all\n\nweb: x\nbad line\n", 1, "Procfile:4: this line is no `NAME: COMMAND`"),
-        ("Procfile", b"web: x\nwork: y\nweb: z\n", 1, "Procfile:3: process `web` stands twice"),
-        ("Procfile", b"", 1, "Procfile has no process"),
-        ("Procfile", b"a_b: x\na-b: y\n", 1, "two names"),
-    ],
-)
+@pytest.mark.parametrize(("name", "data", "code", "message"), [
+    ("x.sbatch", b"#SBATCH -t 5\n\x00\x01\x02", 1, "x.sbatch:2: the character U+0000 is in no text file"),
+    ("x.sbatch", b"\x7fELF\x02\x01\xff\xfe", 6, "is no UTF-8 text"),
+    ("x.sbatch", "#SBATCH -t 5\n".encode("utf-16"), 6, "UTF-16"),
+    ("x.sbatch", b"#SBATCH -t 5\n" + b"x" * (1 << 20), 6, "larger than 1 MiB"),
+    ("x.sbatch", b"#SBATCH -t 5\n" + b"x\n" * 70_000, 1, "128 KiB"),
+    ("x.sbatch", b"#!/bin/sh\n#SBATCH --comment='x\n", 1, "x.sbatch:2: the options cannot be read"),
+    ("x.sbatch", b"#SBATCH hetjob\n", 1, "heterogeneous"),
+    ("x.sbatch", b"#SBATCH -t soon\ntrue\n", 1, "a time such as 2h"),
+    ("x.sbatch", b"echo\n", 64, "of no kind that convert knows"),
+    ("compose.yaml", b"services: {}\n", 1, "has no services"),
+    ("compose.yaml", b"services: {a: 1}\n", 6, "a service is a mapping"),
+    ("compose.yaml", b"services: {a: {image: x, image: y}}\n", 6, "image"),
+    ("compose.yaml", f"{BOMB}services: {{a: {{image: x}}}}\n".encode(), 6, "20,000"),
+    ("compose.yaml", b"services: {a: {image: i, command: 'x \"'}}\n", 6, "cannot be read"),
+    ("compose.yaml", b"services: {a: {image: i, command: '${A'}}\n", 6, "a `${` is not closed"),
+    ("compose.yaml", b"services: {a: {image: i, command: x, mem_limit: big}}\n", 6, "`big` is no size"),
+    ("compose.yaml", b"services: {a: {image: i, command: x, depends_on: [b]}}\n", 6, "which there is not"),
+    ("k.yaml", b"apiVersion: v1\nkind: Pod\n", 64, "k.yaml is a Kubernetes manifest"),
+    ("j.yaml", b"version: 1\nname: j\nroles: {}\n", 64, "is a job file already"),
+    ("shop.yaml", f"{BOMB}services: {{a: {{image: x}}}}\n".encode(), 6, "20,000"),
+    ("shop.yaml", b"services:\n\ta:\n\t\timage: x\n", 6, "shop.yaml:2:1"),
+    ("shop.yml", b"name: x\nimage: y\n", 64, "shop.yml is of no kind that convert knows"),
+    ("shop.toml", b"name = 'x'\n", 64, "shop.toml is of no kind that convert knows"),
+    ("Procfile", b"web\n", 1, "Procfile:1: this line is no `NAME: COMMAND`"),
+    ("Procfile", b"# all\n\nweb: x\nbad line\n", 1, "Procfile:4: this line is no `NAME: COMMAND`"),
+    ("Procfile", b"web: x\nwork: y\nweb: z\n", 1, "Procfile:3: process `web` stands twice"),
+    ("Procfile", b"", 1, "Procfile has no process"),
+    ("Procfile", b"a_b: x\na-b: y\n", 1, "two names"),
+])  # fmt: skip
 def test_a_file_that_cannot_be_converted_is_a_clear_error(name, data, code, message, folder, capsys):
     (folder / name).write_bytes(data)
     assert main(["convert", name]) == code
@@ -211,9 +203,8 @@ def test_a_link_out_of_the_repository_is_not_read(folder, tmp_path, capsys):
 def test_no_environment_and_no_env_file_is_read(folder, monkeypatch, capsys):
     monkeypatch.setenv("TAG", "from-the-environment")
     (folder / ".env").write_text("TAG=from-a-file\n")
-    (folder / "compose.yaml").write_text(
-        "services: {a: {image: 'i:${TAG:-1}', command: '$TAG', env_file: .env}}\n"
-    )
+    text = "services: {a: {image: 'i:${TAG:-1}', command: '$TAG', env_file: .env}}\n"
+    (folder / "compose.yaml").write_text(text)
     assert main(["convert", "compose.yaml"]) == 0
     got = capsys.readouterr()
     assert "from-" not in got.out + got.err

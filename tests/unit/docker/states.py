@@ -87,9 +87,8 @@ def container(
 
 
 def journal(*lines: Mapping[str, object]) -> Journal:
-    return fold(
-        b"".join(json.dumps({"t": 1.0 + at, **line}).encode() + b"\n" for at, line in enumerate(lines))
-    )
+    texts = [json.dumps({"t": 1.0 + at, **line}) for at, line in enumerate(lines)]
+    return fold("".join(f"{text}\n" for text in texts).encode())
 
 
 _FACTS = {"since": "started_at", "made": "created_at", "restarts": "restarts"}

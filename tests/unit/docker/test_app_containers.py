@@ -20,9 +20,8 @@ def container(
         "launcher.replica": str(k),
         **{f"launcher.{key}": text for key, text in labels.items()},
     }
-    return Container(
-        id=f"id-{name}", name=name, state="running", labels=events, created_at=created_at, image_id=image
-    )
+    about = {"state": "running", "labels": events, "created_at": created_at, "image_id": image}
+    return Container(id=f"id-{name}", name=name, **about)
 
 
 class Images:
@@ -36,20 +35,14 @@ def owned(containers: Iterable[Container]) -> list[Container]:
     return own_containers(Images(), containers)
 
 
-@pytest.mark.parametrize(
-    ("name", "belongs"),
-    [
-        ("job-1-abcde-main-0", True),
-        ("job-1-abcde-main-0.cancelled", True),
-        ("job-1-abcde-main-0.timed-out", True),
-        ("job-1-abcde-main-0.stopped", True),
-        ("job-1-abcde-main-0.other", False),
-        ("job-1-abcde-main-0.stopped.stopped", False),
-        ("job-1-abcde-main-1", False),  # the name of another replica
-        ("job-1-abcde", False),  # that of the reservation
-        ("quirky_turing", False),  # `docker run` of an image that `docker commit` made of the replica
-    ],
-)
+@pytest.mark.parametrize(("name", "belongs"), [
+    ("job-1-abcde-main-0", True), ("job-1-abcde-main-0.cancelled", True),
+    ("job-1-abcde-main-0.timed-out", True), ("job-1-abcde-main-0.stopped", True),
+    ("job-1-abcde-main-0.other", False), ("job-1-abcde-main-0.stopped.stopped", False),
+    ("job-1-abcde-main-1", False),  # the name of another replica
+    ("job-1-abcde", False),  # that of the reservation
+    ("quirky_turing", False),  # `docker run` of an image that `docker commit` made of the replica
+])  # fmt: skip
 def test_a_replica_is_known_by_its_name(name: str, belongs: bool) -> None:
     assert [each.name for each in owned([container(name)])] == ([name] if belongs else [])
 

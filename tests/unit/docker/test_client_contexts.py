@@ -66,19 +66,12 @@ def test_an_engine_cannot_answer_without_the_socket_that_its_address_names(confi
     assert not is_missing("")  # a context may name another engine
 
 
-@pytest.mark.parametrize(
-    ("host", "context", "current", "found"),
-    [
-        ("", "", "", DEFAULT_HOST),
-        ("", "default", "", DEFAULT_HOST),
-        ("", "", "near", "unix:///near.sock"),
-        ("", "far", "near", "tcp://far:1"),
-        ("", "default", "near", DEFAULT_HOST),
-        ("unix:///x", "far", "near", "unix:///x"),
-        (" unix:///x\n", "", "", "unix:///x"),
-        (" ", "", "", DEFAULT_HOST),
-    ],
-)
+@pytest.mark.parametrize(("host", "context", "current", "found"), [
+    ("", "", "", DEFAULT_HOST), ("", "default", "", DEFAULT_HOST), ("", "", "near", "unix:///near.sock"),
+    ("", "far", "near", "tcp://far:1"), ("", "default", "near", DEFAULT_HOST),
+    ("unix:///x", "far", "near", "unix:///x"), (" unix:///x\n", "", "", "unix:///x"),
+    (" ", "", "", DEFAULT_HOST),
+])  # fmt: skip
 def test_docker_host_wins_over_docker_context_which_wins_over_the_configured_context(
     config: Path, host: str, context: str, current: str, found: str
 ):
@@ -110,18 +103,13 @@ def test_a_broken_configuration_is_reported_with_its_path(config: Path):
         _of(config)
 
 
-@pytest.mark.parametrize(
-    ("configuration", "meta"),
-    [
-        ('{"currentContext": 5}', "{}"),
-        ('{"currentContext": "\\ud800"}', "{}"),
-        ("[" * 100_000, "{}"),
-        ('{"currentContext": "near"}', '{"Endpoints": []}'),
-        ('{"currentContext": "near"}', '{"Endpoints": {"docker": "unix:///x"}}'),
-        ('{"currentContext": "near"}', '{"Endpoints": {"docker": {"Host": 5}}}'),
-        ('{"currentContext": "near"}', "["),
-    ],
-)
+@pytest.mark.parametrize(("configuration", "meta"), [
+    ('{"currentContext": 5}', "{}"), ('{"currentContext": "\\ud800"}', "{}"), ("[" * 100_000, "{}"),
+    ('{"currentContext": "near"}', '{"Endpoints": []}'),
+    ('{"currentContext": "near"}', '{"Endpoints": {"docker": "unix:///x"}}'),
+    ('{"currentContext": "near"}', '{"Endpoints": {"docker": {"Host": 5}}}'),
+    ('{"currentContext": "near"}', "["),
+])  # fmt: skip
 def test_a_configuration_of_another_form_is_an_error_of_the_address(config, configuration, meta):
     _meta(config, "near").write_text(meta)
     (config / "config.json").write_text(configuration)

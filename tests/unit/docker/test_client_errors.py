@@ -47,15 +47,12 @@ def unheard(tmp_path: Path) -> Iterator[dict[str, str]]:
         }
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("gone", "there is no Docker engine at {}: no such socket"),
-        ("dead", "there is no Docker engine at {}: nothing listens there"),
-        ("port", "there is no Docker engine at {}: nothing listens there"),
-        ("host", "cannot reach the Docker engine at {}: no such host"),
-    ],
-)
+@pytest.mark.parametrize(("name", "message"), [
+    ("gone", "there is no Docker engine at {}: no such socket"),
+    ("dead", "there is no Docker engine at {}: nothing listens there"),
+    ("port", "there is no Docker engine at {}: nothing listens there"),
+    ("host", "cannot reach the Docker engine at {}: no such host"),
+])  # fmt: skip
 def test_an_address_without_an_engine_is_an_error_with_the_address_and_a_remedy(unheard, name, message):
     with pytest.raises(EngineUnreachable) as caught:
         _at(unheard[name]).containers()
@@ -67,21 +64,16 @@ BROKE = (EngineUnreachable, r"the connection to .* broke: .* \(cannot list conta
 NO_JSON = (NonsenseAnswer, "answered something that is not JSON", 0)
 
 
-@pytest.mark.parametrize(
-    ("answer", "kind", "message", "status"),
-    [
-        (b"", *BROKE),
-        (b'HTTP/1.1 200 OK\r\nBroken: 1\r\nContent-Length: 100\r\n\r\n[{"Id": ', *BROKE),
-        (b"HTTP/1.1 200 OK\r\nBroken: 1\r\nTransfer-Encoding: chunked\r\n\r\n20\r\n[{", *BROKE),
-        (b"what do you want\r\n", *BROKE),
-        (reply(200, ""), *NO_JSON),
-        (reply(200, "<html>"), *NO_JSON),
-        (reply(200, "["), *NO_JSON),
-        (reply(200, '{"message": "welcome"}'), NonsenseAnswer,
-            r"is not a Docker engine.*\(cannot list containers\)", 0),
-        (reply(503, "come back later"), EngineRefused, "cannot list containers: come back later", 503),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("answer", "kind", "message", "status"), [
+    (b"", *BROKE),
+    (b'HTTP/1.1 200 OK\r\nBroken: 1\r\nContent-Length: 100\r\n\r\n[{"Id": ', *BROKE),
+    (b"HTTP/1.1 200 OK\r\nBroken: 1\r\nTransfer-Encoding: chunked\r\n\r\n20\r\n[{", *BROKE),
+    (b"what do you want\r\n", *BROKE), (reply(200, ""), *NO_JSON), (reply(200, "<html>"), *NO_JSON),
+    (reply(200, "["), *NO_JSON),
+    (reply(200, '{"message": "welcome"}'), NonsenseAnswer,
+        r"is not a Docker engine.*\(cannot list containers\)", 0),
+    (reply(503, "come back later"), EngineRefused, "cannot list containers: come back later", 503),
+])  # fmt: skip
 def test_an_answer_that_cannot_be_used_is_one_error(tmp_path, answer, kind, message, status):
     with (
         fake_engine(tmp_path, lambda *_: answer) as (_, engine),
@@ -92,16 +84,13 @@ def test_an_answer_that_cannot_be_used_is_one_error(tmp_path, answer, kind, mess
     assert not re.search(" at 0x|IncompleteRead", str(caught.value))
 
 
-@pytest.mark.parametrize(
-    "ping",
-    [
-        reply(200, "hello"),
-        *(
-            reply(200, "OK", f"Api-Version: {version}", "Server: Docker/1 (x)")
-            for version in ("", "x", "../..", "1", "1.41/..", "1.41\x01")
-        ),
-    ],
-)
+@pytest.mark.parametrize("ping", [
+    reply(200, "hello"),
+    *(
+        reply(200, "OK", f"Api-Version: {version}", "Server: Docker/1 (x)")
+        for version in ("", "x", "../..", "1", "1.41/..", "1.41\x01")
+    ),
+])  # fmt: skip
 def test_a_server_that_names_no_api_version_is_no_engine(tmp_path: Path, ping: bytes):
     with fake_engine(tmp_path, lambda *_: reply(200, "[]")) as (fake, engine):
         fake.ping = ping
@@ -140,13 +129,10 @@ def test_a_malformed_host_is_refused_with_the_right_form(host: str):
     assert "unix:///path" in (caught.value.hint or "")
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        *("tcp://:x", "tcp://[::1", "tcp://host:99999999", "tcp://a b", "http://%zz", "ssh://h:x", "tcp://h"),
-        f"unix:///{'x' * 107}",
-    ],
-)
+@pytest.mark.parametrize("host", [
+    *("tcp://:x", "tcp://[::1", "tcp://host:99999999", "tcp://a b", "http://%zz", "ssh://h:x", "tcp://h"),
+    f"unix:///{'x' * 107}",
+])  # fmt: skip
 def test_a_well_formed_but_unusable_host_is_an_error(host: str):
     with pytest.raises(EngineUnreachable, match="cannot use the Docker engine at") as caught:
         _at(host).containers()
@@ -163,9 +149,8 @@ def test_an_api_version_that_is_too_new_is_reported_with_the_version_of_the_engi
     ):
         engine.containers()
     assert "DOCKER_API_VERSION" in (caught.value.hint or "")
-    assert [path for path in fake.asked if not path.endswith("/_ping")] == [
-        "GET /v1.99/containers/json?all=1"
-    ]
+    asked = [path for path in fake.asked if not path.endswith("/_ping")]
+    assert asked == ["GET /v1.99/containers/json?all=1"]
 
 
 def test_the_version_is_agreed_on_once(tmp_path: Path):
@@ -184,14 +169,10 @@ def test_an_engine_that_closed_an_idle_connection_is_asked_on_a_new_connection(t
                 connection.join(timeout=60)
 
 
-@pytest.mark.parametrize(
-    "failed",
-    [
-        "unable to remove filesystem for x: openfdat y: directory not empty",
-        'container x: driver \\"overlay2\\" failed to remove root filesystem: unlinkat: directory not empty',
-    ],
-    ids=["folder", "filesystem"],
-)
+@pytest.mark.parametrize("failed", [
+    "unable to remove filesystem for x: openfdat y: directory not empty",
+    'container x: driver \\"overlay2\\" failed to remove root filesystem: unlinkat: directory not empty',
+], ids=["folder", "filesystem"])  # fmt: skip
 def test_a_removal_that_the_engine_was_too_busy_for_is_tried_again(tmp_path: Path, failed: str):
     answers = [reply(204, ""), reply(500, f'{{"message": "{failed}"}}')]
     with fake_engine(tmp_path, lambda *_: answers.pop()) as (fake, engine):
@@ -221,29 +202,26 @@ def test_a_log_that_breaks_off_is_an_error(tmp_path: Path):
             next(stream)
 
 
-@pytest.mark.parametrize(
-    ("text", "cause"),
-    [
-        (
-            "failed to create shim task: OCI runtime create failed: runc create failed: "
-            'unable to start container process: exec: "x": executable file not found in $PATH: unknown',
-            'exec: "x": executable file not found in $PATH',
-        ),
-        ("OCI runtime create failed: container_linux.go:380: starting container process caused: x", "x"),
-        ("No such image: x:1\n", "No such image: x:1"),
-        (
-            "driver failed programming external connectivity on endpoint web-0 (2b404fb): "
-            "Bind for 127.0.0.1:80 failed: port is already allocated",
-            "Bind for 127.0.0.1:80 failed: port is already allocated",
-        ),
-        (
-            f"failed to create task for container: task {'a5' * 32}: already exists: unknown",
-            "the engine was killed or restarted in the middle of this start"
-            f" (task {'a5' * 32}: already exists)",
-        ),
-        ("", "the engine did not say why"),
-    ],
-)
+@pytest.mark.parametrize(("text", "cause"), [
+    (
+        "failed to create shim task: OCI runtime create failed: runc create failed: "
+        'unable to start container process: exec: "x": executable file not found in $PATH: unknown',
+        'exec: "x": executable file not found in $PATH',
+    ),
+    ("OCI runtime create failed: container_linux.go:380: starting container process caused: x", "x"),
+    ("No such image: x:1\n", "No such image: x:1"),
+    (
+        "driver failed programming external connectivity on endpoint web-0 (2b404fb): "
+        "Bind for 127.0.0.1:80 failed: port is already allocated",
+        "Bind for 127.0.0.1:80 failed: port is already allocated",
+    ),
+    (
+        f"failed to create task for container: task {'a5' * 32}: already exists: unknown",
+        "the engine was killed or restarted in the middle of this start"
+        f" (task {'a5' * 32}: already exists)",
+    ),
+    ("", "the engine did not say why"),
+])  # fmt: skip
 def test_the_cause_of_a_start_error_is_shown_without_its_wrapping_messages(text: str, cause: str):
     assert cause_of(text) == cause
 

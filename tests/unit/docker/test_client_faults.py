@@ -58,17 +58,13 @@ def test_the_first_ping_is_retried_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at", ["Content-Len", "Content-Length: 0\r\n"])
-@pytest.mark.parametrize(
-    ("ask", "tries"),
-    [
-        (lambda engine: engine.containers(), 3),
-        (lambda engine: list(engine.log_frames("x")), 3),
-        (lambda engine: list(engine.events()), 4),  # it asks for the engine's time first
-        (lambda engine: engine.start("x"), 1),
-        (lambda engine: engine.create("x", {}), 1),
-    ],
-    ids=["list", "logs", "events", "start", "create"],
-)
+@pytest.mark.parametrize(("ask", "tries"), [
+    (lambda engine: engine.containers(), 3),
+    (lambda engine: list(engine.log_frames("x")), 3),
+    (lambda engine: list(engine.events()), 4),  # it asks for the engine's time first
+    (lambda engine: engine.start("x"), 1),
+    (lambda engine: engine.create("x", {}), 1),
+], ids=["list", "logs", "events", "start", "create"])  # fmt: skip
 def test_a_head_that_ends_with_the_connection_is_no_answer(tmp_path, ask, tries, at):
     fault = f"HTTP/1.1 200 OK\r\n{at}".encode()
     with fake_engine(tmp_path, lambda *_: fault) as (fake, engine):
@@ -85,17 +81,11 @@ def test_a_request_whose_answer_will_not_change_is_not_retried(tmp_path: Path, s
 
 
 @pytest.mark.parametrize("fault", [reply(500, "{}"), reply(503, "busy"), b""], ids=["500", "503", "hung up"])
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda engine: engine.create("x", {}),
-        lambda engine: engine.start("x"),
-        lambda engine: engine.remove("x"),
-        lambda engine: engine.execute("x", ["true"]),
-        lambda engine: engine.put_archive("x", "/", b""),
-    ],
-    ids=["POST create", "POST start", "DELETE", "POST exec", "PUT"],
-)
+@pytest.mark.parametrize("change", [
+    lambda engine: engine.create("x", {}), lambda engine: engine.start("x"),
+    lambda engine: engine.remove("x"), lambda engine: engine.execute("x", ["true"]),
+    lambda engine: engine.put_archive("x", "/", b""),
+], ids=["POST create", "POST start", "DELETE", "POST exec", "PUT"])  # fmt: skip
 def test_a_request_that_changes_the_engine_is_not_retried(tmp_path, change, fault):
     with fake_engine(tmp_path, lambda *_: fault) as (fake, engine), pytest.raises(EngineError):
         change(engine)
@@ -202,19 +192,11 @@ def test_docker_behind_a_proxy_is_accepted(tmp_path: Path, version: str) -> None
     assert fake.asked.count("GET /version") == 1
 
 
-@pytest.mark.parametrize(
-    ("version", "name"),
-    [
-        ({"Components": [{"Name": "Engine"}, {"Name": "Podman Engine"}]}, ""),
-        (
-            {"Components": [{"Name": "Conmon"}, {"Name": "Podman Engine", "Version": "5.0"}]},
-            "Podman Engine 5.0",
-        ),
-        ({"Components": [{"Name": "nerdctl"}]}, "nerdctl"),
-        ({"Components": [7, {}]}, ""),
-        ([], ""),
-    ],
-)
+@pytest.mark.parametrize(("version", "name"), [
+    ({"Components": [{"Name": "Engine"}, {"Name": "Podman Engine"}]}, ""),
+    ({"Components": [{"Name": "Conmon"}, {"Name": "Podman Engine", "Version": "5.0"}]}, "Podman Engine 5.0"),
+    ({"Components": [{"Name": "nerdctl"}]}, "nerdctl"), ({"Components": [7, {}]}, ""), ([], ""),
+])  # fmt: skip
 def test_an_engine_is_known_by_its_components(version: object, name: str) -> None:
     assert other_engine(version) == name
 
@@ -232,17 +214,11 @@ INSPECTED = (
 )
 
 
-@pytest.mark.parametrize(
-    ("inspected", "is_gone"),
-    [
-        (reply(200, INSPECTED % "removing"), True),
-        (reply(200, INSPECTED % "dead"), True),
-        (reply(404, '{"message":"No such container: c"}'), True),
-        (reply(200, INSPECTED % "running"), False),
-        (reply(500, "{}"), False),
-    ],
-    ids=["removing", "dead", "removed", "running", "unknown"],
-)
+@pytest.mark.parametrize(("inspected", "is_gone"), [
+    (reply(200, INSPECTED % "removing"), True), (reply(200, INSPECTED % "dead"), True),
+    (reply(404, '{"message":"No such container: c"}'), True), (reply(200, INSPECTED % "running"), False),
+    (reply(500, "{}"), False),
+], ids=["removing", "dead", "removed", "running", "unknown"])  # fmt: skip
 def test_a_path_in_a_container_that_is_being_removed_is_gone(tmp_path, inspected, is_gone):
     def answer(_: str, path: str) -> bytes:
         return inspected if path.endswith("/containers/c/json") else reply(500, "")
@@ -266,13 +242,10 @@ def test_a_command_in_a_container_that_is_being_removed_is_a_conflict(tmp_path: 
         engine.converse("c", ["true"])
 
 
-@pytest.mark.parametrize(
-    ("status", "why"),
-    [
-        (404, "No such container: x"),
-        (409, "can not get logs from container which is dead or marked for removal"),
-    ],
-)
+@pytest.mark.parametrize(("status", "why"), [
+    (404, "No such container: x"),
+    (409, "can not get logs from container which is dead or marked for removal"),
+])  # fmt: skip
 def test_the_log_of_a_container_that_is_removed_now_or_was_before_is_gone(tmp_path, status, why):
     answer = reply(status, json.dumps({"message": why}))
     with fake_engine(tmp_path, lambda *_: answer) as (_, engine), pytest.raises(LogsGone):

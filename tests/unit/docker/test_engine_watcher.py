@@ -65,15 +65,12 @@ def test_an_old_python_names_the_version_that_the_watcher_needs(monkeypatch: pyt
     assert failed.value.code == "its Python is 3.6, and the watcher needs 3.10 or newer"
 
 
-@pytest.mark.parametrize(
-    ("host", "path"),
-    [
-        ("unix:///run/user/1000/docker.sock", "/run/user/1000/docker.sock"),
-        ("ssh://me@gpu1:2222", "/var/run/docker.sock"),
-        ("ssh://gpu1/srv/docker.sock", "/srv/docker.sock"),
-        ("tcp://gpu1:2376", "/var/run/docker.sock"),
-    ],
-)
+@pytest.mark.parametrize(("host", "path"), [
+    ("unix:///run/user/1000/docker.sock", "/run/user/1000/docker.sock"),
+    ("ssh://me@gpu1:2222", "/var/run/docker.sock"),
+    ("ssh://gpu1/srv/docker.sock", "/srv/docker.sock"),
+    ("tcp://gpu1:2376", "/var/run/docker.sock"),
+])  # fmt: skip
 def test_the_socket_is_that_of_the_address_or_the_usual_one(host: str, path: str) -> None:
     assert socket_of(host) == path
 

@@ -134,20 +134,14 @@ def test_an_end_that_the_engine_missed_has_the_exit_code_that_the_engine_reports
     assert _observed(queue, state_text) == (code, lost)
 
 
-@pytest.mark.parametrize(
-    ("state_text", "facts", "keeps", "end"),
-    [
-        ("exited 0", (), True, (0, "")),
-        ("exited 255", (), True, (None, ENGINE_STOPPED)),  # it does not know the code
-        ("exited 0", (), False, (None, ENGINE_STOPPED)),
-        (
-            "exited 0",
-            (KILL,),
-            True,
-            (None, ENGINE_STOPPED),
-        ),  # its last run may have had another configuration
-    ],
-)
+@pytest.mark.parametrize(("state_text", "facts", "keeps", "end"), [
+    ("exited 0", (), True, (0, "")),
+    ("exited 255", (), True, (None, ENGINE_STOPPED)),  # it does not know the code
+    ("exited 0", (), False, (None, ENGINE_STOPPED)),
+    (
+        "exited 0", (KILL,), True, (None, ENGINE_STOPPED),
+    ),  # its last run may have had another configuration
+])  # fmt: skip
 def test_an_end_while_an_engine_with_live_restore_was_away_counts_by_its_code(
     queue, state_text, facts, keeps, end
 ):

@@ -64,9 +64,8 @@ def test_the_symbolic_request_leaves_hosts_open() -> None:
 
 def test_a_host_is_cut_as_the_name_of_its_container() -> None:
     app_id, role = "web-1-" + "a" * 60, "Some Server"
-    app = AppDef(
-        "web", [Role(role, "i", entrypoint="x", service=True), Role("c", "i", entrypoint="$<rank0_host>")]
-    )
+    roles = [Role(role, "i", entrypoint="x", service=True), Role("c", "i", entrypoint="$<rank0_host>")]
+    app = AppDef("web", roles)
     made = request(app, app_id)
     name = container_name(app_id, role, 0)
     assert made.containers[0].name == name != f"{app_id}-{role}-0"
@@ -79,9 +78,8 @@ def test_an_edited_network_and_an_edited_host_are_followed() -> None:
     client(job).kwargs["network_mode"] = "host"
     job.containers[0].kwargs["environment"]["LAUNCHER_HOST_SERVER"] = "mine"
     made = bind_request(job, APP_ID)
-    assert (
-        client(made).command[2] == client(made).kwargs["environment"]["LAUNCHER_HOST_SERVER"] == "localhost"
-    )
+    found = client(made)
+    assert found.command[2] == found.kwargs["environment"]["LAUNCHER_HOST_SERVER"] == "localhost"
     assert made.containers[0].kwargs["environment"]["LAUNCHER_HOST_SERVER"] == "mine"
 
 

@@ -23,14 +23,10 @@ def test_a_usual_name_is_readable():
     assert error_file("worker", 2) == "/launcher/scratch/.error-worker-2.json"
 
 
-@given(app_ids, roles, replicas)
-def test_every_name_is_a_dns_label(app_id, role, k):
-    assert LABEL.fullmatch(container_name(app_id, role, k))
-
-
-@given(app_ids, st.lists(st.tuples(roles, replicas), unique=True, max_size=8))
-def test_no_two_replicas_of_an_app_share_a_name(app_id, parts):
+@given(app_ids, st.lists(st.tuples(roles, replicas), unique=True, min_size=1, max_size=8))
+def test_every_name_is_a_dns_label_and_no_two_replicas_of_an_app_share_a_name(app_id, parts):
     names = {container_name(app_id, role, k) for role, k in parts}
+    assert all(map(LABEL.fullmatch, names))
     assert len(names) == len(parts)
 
 

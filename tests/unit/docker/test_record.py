@@ -52,9 +52,8 @@ def test_the_record_of_a_docker_app_is_private(app_dir: str) -> None:
     record.append(app_dir, "starting")
     record.write_attempt(app_dir, {"app_id": "app"})
     assert stat.S_IMODE(os.stat(app_dir).st_mode) == 0o700
-    assert {stat.S_IMODE(os.stat(os.path.join(app_dir, name)).st_mode) for name in os.listdir(app_dir)} == {
-        0o600
-    }
+    paths = [os.path.join(app_dir, name) for name in os.listdir(app_dir)]
+    assert {stat.S_IMODE(os.stat(path).st_mode) for path in paths} == {0o600}
 
 
 def test_a_lock_does_not_count_once_its_folder_was_removed(app_dir: str) -> None:

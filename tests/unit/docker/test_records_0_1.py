@@ -67,19 +67,14 @@ def test_the_journal_of_a_0_1_app_shows_its_end_without_containers(name: str) ->
     assert (found.state, found.message) == (record.seen["state"], record.seen["message"])
 
 
-@pytest.mark.parametrize(
-    ("name", "step"),
-    [
-        ("live", "wait"),
-        ("ordered-before-ready", "wait"),
-        ("ordered-ready", "wait"),
-        ("failed-while-unwatched", "restart r/0, halt peer/0"),
-        ("in-pause", "start r/0 r/1"),  # after the pause, and it is not counted again
-        ("in-pause-replica", "start r/0"),
-        ("succeeded", "leave"),
-        ("used-up-role", "leave"),
-    ],
-)
+@pytest.mark.parametrize(("name", "step"), [
+    ("live", "wait"),
+    ("ordered-before-ready", "wait"),
+    ("ordered-ready", "wait"),
+    ("failed-while-unwatched", "restart r/0, halt peer/0"),
+    ("in-pause", "start r/0 r/1"),  # after the pause, and it is not counted again
+    ("in-pause-replica", "start r/0"), ("succeeded", "leave"), ("used-up-role", "leave"),
+])  # fmt: skip
 def test_a_watcher_continues_an_app_of_version_0_1(name: str, step: str) -> None:
     record = Record(name)
     text = next_step(record.inspected, record.journal, expected=record.expected, now=2e9)

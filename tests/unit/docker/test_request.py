@@ -58,12 +58,9 @@ def test_the_request_of_a_replica_has_every_field():
         "hostname": "train-1-abcde-worker-1",
         "environment": {
             "TORCHELASTIC_ERROR_FILE": "/launcher/scratch/.error-worker-1.json",
-            "PET_LOG_DIR": "/launcher/scratch/.torchelastic/worker-1",
-            "RANK": "1",
-            "KEY": Secret("env:API_KEY"),
-            "LAUNCHER_JOB_ID": "local_docker://demo/train-1-abcde",
-            "LAUNCHER_RANK0_HOST": "train-1-abcde-master-0",
-            "LAUNCHER_SCRATCH": "/launcher/scratch",
+            "PET_LOG_DIR": "/launcher/scratch/.torchelastic/worker-1", "RANK": "1",
+            "KEY": Secret("env:API_KEY"), "LAUNCHER_JOB_ID": "local_docker://demo/train-1-abcde",
+            "LAUNCHER_RANK0_HOST": "train-1-abcde-master-0", "LAUNCHER_SCRATCH": "/launcher/scratch",
         },
         "labels": {"launcher.role": "worker", "launcher.replica": "1", "launcher.part": "replica"},
         "network": "launcher",
@@ -75,9 +72,7 @@ def test_the_request_of_a_replica_has_every_field():
         ],
         "devices": ["/dev/fuse:/dev/fuse:rw", "/dev/infiniband/uverbs0:/dev/infiniband/uverbs0:rwm"],
         "restart_policy": {"Name": "on-failure", "MaximumRetryCount": 3},
-        "mem_limit": "512m",
-        "shm_size": "512m",
-        "nano_cpus": 1_500_000_000,
+        "mem_limit": "512m", "shm_size": "512m", "nano_cpus": 1_500_000_000,
         "device_requests": [
             {"count": 2, "device_ids": ["$<gpus>"], "capabilities": [["compute", "utility"]]}
         ],
@@ -190,17 +185,14 @@ def test_options_of_a_role_win_over_options_of_the_app():
     assert (other["ShmSize"], other["ReadonlyRootfs"]) == (512 * 2**20, True)
 
 
-@pytest.mark.parametrize(
-    ("cfg", "shown"),
-    [
-        ({"network": "host"}, "and not `network`; it is an option of the whole app"),
-        ({"shmsize": "8g"}, "a role may set"),
-        ({"shm_size": "0"}, "shm_size must be a size"),
-        ({"shm_size": True}, "shm_size must be of type str"),
-        ({"ulimits": {"nofile": "1:2:3"}}, "cfg.ulimits.nofile: ulimits must be limits"),
-        ({"tmpfs": ["/a", "b"]}, "cfg.tmpfs.1: tmpfs must be absolute paths"),
-    ],
-)
+@pytest.mark.parametrize(("cfg", "shown"), [
+    ({"network": "host"}, "and not `network`; it is an option of the whole app"),
+    ({"shmsize": "8g"}, "a role may set"),
+    ({"shm_size": "0"}, "shm_size must be a size"),
+    ({"shm_size": True}, "shm_size must be of type str"),
+    ({"ulimits": {"nofile": "1:2:3"}}, "cfg.ulimits.nofile: ulimits must be limits"),
+    ({"tmpfs": ["/a", "b"]}, "cfg.tmpfs.1: tmpfs must be absolute paths"),
+])  # fmt: skip
 def test_an_option_that_a_role_cannot_set_is_refused(cfg, shown):
     with pytest.raises(RejectedAppError) as error:
         one(Role("r", "i", entrypoint="true", cfg=cfg))
@@ -242,45 +234,32 @@ def test_a_fixed_port_cannot_be_published_twice():
         request(AppDef("a", twins), ports="fixed")
 
 
-@pytest.mark.parametrize(
-    ("wrong", "found"),
-    [
-        ({"image": ""}, r"roles\.worker\.image: .*no image"),
-        ({"image": "a b"}, r"roles\.worker\.image: "),
-        ({"entrypoint": ""}, r"roles\.worker\.entrypoint: "),
-        ({"resource": Resource(1, 0, 4)}, r"roles\.worker\.resource\.memMB: .*6 MiB"),
-        ({"resource": Resource(0.001, 0, 64)}, r"roles\.worker\.resource\.cpu: "),
-        ({"mounts": [BindMount("data", "/data")]}, r"roles\.worker\.mounts\.0: .*absolute"),
-        ({"mounts": [BindMount("/data", "data")]}, r"roles\.worker\.mounts\.0: .*absolute"),
-        ({"mounts": [VolumeMount("/data", "/data")]}, r"roles\.worker\.mounts\.0: .*volume"),
-        ({"mounts": [VolumeMount("v1", "/launcher/scratch/")]}, r"mounts\.0: .*below /launcher"),
-        ({"mounts": [BindMount("/data", "/launcher")]}, r"mounts\.0: .*below /launcher"),
-        ({"mounts": [BindMount("/data", "//launcher/x")]}, r"mounts\.0: .*below /launcher"),
-        ({"mounts": [BindMount("/data", "/opt/..")]}, r"roles\.worker\.mounts\.0: the root of a container"),
-        ({"mounts": [DeviceMount("/dev/a:b", "/dev/a")]}, r"roles\.worker\.mounts\.0: "),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "found"), [
+    ({"image": ""}, r"roles\.worker\.image: .*no image"),
+    ({"image": "a b"}, r"roles\.worker\.image: "),
+    ({"entrypoint": ""}, r"roles\.worker\.entrypoint: "),
+    ({"resource": Resource(1, 0, 4)}, r"roles\.worker\.resource\.memMB: .*6 MiB"),
+    ({"resource": Resource(0.001, 0, 64)}, r"roles\.worker\.resource\.cpu: "),
+    ({"mounts": [BindMount("data", "/data")]}, r"roles\.worker\.mounts\.0: .*absolute"),
+    ({"mounts": [BindMount("/data", "data")]}, r"roles\.worker\.mounts\.0: .*absolute"),
+    ({"mounts": [VolumeMount("/data", "/data")]}, r"roles\.worker\.mounts\.0: .*volume"),
+    ({"mounts": [VolumeMount("v1", "/launcher/scratch/")]}, r"mounts\.0: .*below /launcher"),
+    ({"mounts": [BindMount("/data", "/launcher")]}, r"mounts\.0: .*below /launcher"),
+    ({"mounts": [BindMount("/data", "//launcher/x")]}, r"mounts\.0: .*below /launcher"),
+    ({"mounts": [BindMount("/data", "/opt/..")]}, r"roles\.worker\.mounts\.0: the root of a container"),
+    ({"mounts": [DeviceMount("/dev/a:b", "/dev/a")]}, r"roles\.worker\.mounts\.0: "),
+])  # fmt: skip
 def test_a_role_that_no_engine_can_run_is_refused_with_the_place(wrong, found):
     with pytest.raises(RejectedAppError, match=found):
         request(AppDef("train", [replace(WORKER, **wrong)]))
 
 
-@pytest.mark.parametrize(
-    ("cfg", "hint"),
-    [
-        ({"image_pull": "allways"}, "always"),
-        ({"ports": "fix"}, "fixed"),
-        ({"log_max_size": "big"}, ""),
-        ({"log_max_files": 0}, ""),
-        ({"image_repo": "Repo:1"}, ""),
-        ({"workdir": "w"}, ""),
-        ({"user": ""}, ""),
-        ({"network": "a b"}, ""),
-        ({"env": {"A=B": "1"}}, ""),
-        ({"timeout_s": 0}, ""),
-        ({"grace_s": -1.0}, ""),
-    ],
-)
+@pytest.mark.parametrize(("cfg", "hint"), [
+    ({"image_pull": "allways"}, "always"), ({"ports": "fix"}, "fixed"), ({"log_max_size": "big"}, ""),
+    ({"log_max_files": 0}, ""), ({"image_repo": "Repo:1"}, ""), ({"workdir": "w"}, ""),
+    ({"user": ""}, ""), ({"network": "a b"}, ""), ({"env": {"A=B": "1"}}, ""), ({"timeout_s": 0}, ""),
+    ({"grace_s": -1.0}, ""),
+])  # fmt: skip
 def test_an_option_out_of_range_is_refused_with_its_name(cfg, hint):
     with pytest.raises(InvalidRunConfigException) as error:
         one(**cfg)

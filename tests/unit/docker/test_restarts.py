@@ -56,41 +56,27 @@ def restarts(app_id: str) -> Iterator[Restart]:
     return _logs(app_id).restarts()
 
 
-@pytest.mark.parametrize(
-    ("history", "lines"),
-    [
-        ("a/0=3; end", []),
-        ("a/0=3; REPLICA a/0; end", ["a/0 exited with 3; restart 1 of 2 in 5 s"]),
-        (
-            "a/0=3; REPLICA a/0; a/0=4; REPLICA a/0; end",
-            ["a/0 exited with 3; restart 1 of 2 in 5 s", "a/0 exited with 4; restart 2 of 2 in 5 s"],
-        ),
-        # Each replica has restarts of its own, a role has them for all of its replicas.
-        (
-            "a/0=3; REPLICA a/0; a/1=4; REPLICA a/1; end",
-            ["a/0 exited with 3; restart 1 of 2 in 5 s", "a/1 exited with 4; restart 1 of 2 in 5 s"],
-        ),
-        (
-            "b/1=0; b/0=3; ROLE b/0 b/1; b/1=4; b/0=137; ROLE b/0 b/1; end",
-            ["b/0 exited with 3; restart 1 of 1 in 5 s", "b/1 exited with 4; restart 2 of 1 in 5 s"],
-        ),
-        ("a/0=!; a/0=0; REPLICA a/0; end", ["a/0 was not ready; restart 1 of 2 in 5 s"]),
-        # Of several ends of one replica the last one counts, and the replica that ended first is the cause.
-        ("b/0=3; b/1=4; b/0=5; ROLE b/0 b/1; end", ["b/1 exited with 4; restart 1 of 1 in 5 s"]),
-        ("ROLE b/1 b/0; end", ["b/1 exited; restart 1 of 1 in 5 s"]),
-        # What was before the restart is not the cause of the next one.
-        (
-            "b/0=!; b/0=3; ROLE b/0 b/1; b/1=4; ROLE b/0 b/1; end",
-            ["b/0 was not ready; restart 1 of 1 in 5 s", "b/1 exited with 4; restart 2 of 1 in 5 s"],
-        ),
-        # A line that was torn, or that a later version wrote, is passed over.
-        (
-            '{"e": "res; a/0=3; {"e": "restart"}; REPLICA a/0; end',
-            ["a/0 exited with 3; restart 1 of 2 in 5 s"],
-        ),
-        ("a/0=3; end; REPLICA a/0", ["a/0 exited with 3; restart 1 of 2 in 5 s"]),
-    ],
-)
+@pytest.mark.parametrize(("history", "lines"), [
+    ("a/0=3; end", []),
+    ("a/0=3; REPLICA a/0; end", ["a/0 exited with 3; restart 1 of 2 in 5 s"]),
+    ("a/0=3; REPLICA a/0; a/0=4; REPLICA a/0; end",
+        ["a/0 exited with 3; restart 1 of 2 in 5 s", "a/0 exited with 4; restart 2 of 2 in 5 s"]),
+    # Each replica has restarts of its own, a role has them for all of its replicas.
+    ("a/0=3; REPLICA a/0; a/1=4; REPLICA a/1; end",
+        ["a/0 exited with 3; restart 1 of 2 in 5 s", "a/1 exited with 4; restart 1 of 2 in 5 s"]),
+    ("b/1=0; b/0=3; ROLE b/0 b/1; b/1=4; b/0=137; ROLE b/0 b/1; end",
+        ["b/0 exited with 3; restart 1 of 1 in 5 s", "b/1 exited with 4; restart 2 of 1 in 5 s"]),
+    ("a/0=!; a/0=0; REPLICA a/0; end", ["a/0 was not ready; restart 1 of 2 in 5 s"]),
+    # Of several ends of one replica the last one counts, and the replica that ended first is the cause.
+    ("b/0=3; b/1=4; b/0=5; ROLE b/0 b/1; end", ["b/1 exited with 4; restart 1 of 1 in 5 s"]),
+    ("ROLE b/1 b/0; end", ["b/1 exited; restart 1 of 1 in 5 s"]),
+    # What was before the restart is not the cause of the next one.
+    ("b/0=!; b/0=3; ROLE b/0 b/1; b/1=4; ROLE b/0 b/1; end",
+        ["b/0 was not ready; restart 1 of 1 in 5 s", "b/1 exited with 4; restart 2 of 1 in 5 s"]),
+    # A line that was torn, or that a later version wrote, is passed over.
+    ('{"e": "res; a/0=3; {"e": "restart"}; REPLICA a/0; end', ["a/0 exited with 3; restart 1 of 2 in 5 s"]),
+    ("a/0=3; end; REPLICA a/0", ["a/0 exited with 3; restart 1 of 2 in 5 s"]),
+])  # fmt: skip
 def test_each_restart_has_a_line_with_cause_number_and_pause(launcher_home, history, lines):
     assert [str(restart) for restart in restarts(journal(history))] == lines
 

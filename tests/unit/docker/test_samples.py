@@ -195,19 +195,16 @@ def test_the_highest_memory_and_the_last_time_count(clock: Clock, engine: Engine
     assert use_in(clock.app, exit_of()) == [2.0, 0.1, 900, "samples"]
 
 
-@pytest.mark.parametrize(
-    ("event", "is_known"),
-    [
-        (exit_of(), True),
-        (exit_of(start=START - 0.1), True),  # the engine records the start of a short run after its end
-        (exit_of(start=START + 1), False),
-        (exit_of("other"), False),
-        (exit_of(None), True),  # its container was removed
-        ({"e": "restart", "role": "r", "k": 0, "id": "c", "by": "engine"}, True),
-        ({"e": "spawn", "role": "r", "k": 0, "id": "c", "start": START}, False),
-        ({"e": "starting"}, False),
-    ],
-)
+@pytest.mark.parametrize(("event", "is_known"), [
+    (exit_of(), True),
+    (exit_of(start=START - 0.1), True),  # the engine records the start of a short run after its end
+    (exit_of(start=START + 1), False),
+    (exit_of("other"), False),
+    (exit_of(None), True),  # its container was removed
+    ({"e": "restart", "role": "r", "k": 0, "id": "c", "by": "engine"}, True),
+    ({"e": "spawn", "role": "r", "k": 0, "id": "c", "start": START}, False),
+    ({"e": "starting"}, False),
+])  # fmt: skip
 def test_a_sample_counts_for_its_run_alone(clock: Clock, event: dict[str, Any], is_known: bool) -> None:
     clock.app.follow([container()])
     clock.until(1.0)
@@ -258,10 +255,8 @@ def test_the_runs_before_a_restart_by_the_engine_are_counted() -> None:
         ]
     )
     assert {role: used.to_json() for role, used in journal.app.used.items()} == {
-        "r": {
-            "cpu_user_s": 6.0, "cpu_system_s": 1.0, "wall_s": 5.0, "cores": 2.0, "memory_bytes": 50,
-            "memory_source": "samples", "runs": 2,
-        }
+        "r": {"cpu_user_s": 6.0, "cpu_system_s": 1.0, "wall_s": 5.0, "cores": 2.0, "memory_bytes": 50,
+            "memory_source": "samples", "runs": 2}
     }  # fmt: skip
 
 
@@ -270,19 +265,16 @@ def test_the_runs_before_a_restart_by_the_engine_are_counted() -> None:
 CPU = {"total_usage": 3 * 10**9, "usage_in_usermode": 2 * 10**9, "usage_in_kernelmode": 10**9}
 
 
-@pytest.mark.parametrize(
-    ("cpu", "memory", "found"),
-    [
-        (CPU, {"usage": 10, "max_usage": 90, "stats": {"total_inactive_file": 4}}, (2.0, 1.0, 90)),
-        (CPU, {"usage": 10, "max_usage": 0, "stats": {"total_inactive_file": 4}}, (2.0, 1.0, 6)),
-        (CPU, {"usage": 10, "stats": {"inactive_file": 3, "anon": 7}}, (2.0, 1.0, 7)),
-        (CPU, {"usage": 10, "stats": {"inactive_file": 30}}, (2.0, 1.0, 0)),
-        (CPU, {"usage": 10, "stats": None}, (2.0, 1.0, 10)),
-        (CPU, {}, (2.0, 1.0, 0)),
-        ({"total_usage": 3 * 10**9, "usage_in_usermode": 0}, {}, (3.0, 0.0, 0)),
-        (None, None, (0.0, 0.0, 0)),
-    ],
-)
+@pytest.mark.parametrize(("cpu", "memory", "found"), [
+    (CPU, {"usage": 10, "max_usage": 90, "stats": {"total_inactive_file": 4}}, (2.0, 1.0, 90)),
+    (CPU, {"usage": 10, "max_usage": 0, "stats": {"total_inactive_file": 4}}, (2.0, 1.0, 6)),
+    (CPU, {"usage": 10, "stats": {"inactive_file": 3, "anon": 7}}, (2.0, 1.0, 7)),
+    (CPU, {"usage": 10, "stats": {"inactive_file": 30}}, (2.0, 1.0, 0)),
+    (CPU, {"usage": 10, "stats": None}, (2.0, 1.0, 10)),
+    (CPU, {}, (2.0, 1.0, 0)),
+    ({"total_usage": 3 * 10**9, "usage_in_usermode": 0}, {}, (3.0, 0.0, 0)),
+    (None, None, (0.0, 0.0, 0)),
+])  # fmt: skip
 def test_the_use_is_read_from_either_kind_of_cgroups(cpu: Any, memory: Any, found: object) -> None:
     assert usage_of({"cpu_stats": {"cpu_usage": cpu}, "memory_stats": memory}) == found
 

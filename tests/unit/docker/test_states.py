@@ -332,19 +332,11 @@ def test_roles_wait_for_each_other_in_their_order(row: str, wanted: str) -> None
     assert seen(App(row), wanted) == wanted
 
 
-@pytest.mark.parametrize(
-    ("engine", "by_itself", "watched", "lost"),
-    [
-        (5.0, False, False, ""),
-        (5.0, False, True, ""),
-        (None, False, True, ""),
-        (15.0, True, True, ""),
-        (15.0, True, False, ""),
-        (15.0, False, True, ENGINE_STOPPED),
-        (15.0, False, False, UNSEEN),
-        (10.0, False, True, ""),  # the engine's network is made before its first container starts
-    ],
-)
+@pytest.mark.parametrize(("engine", "by_itself", "watched", "lost"), [
+    (5.0, False, False, ""), (5.0, False, True, ""), (None, False, True, ""), (15.0, True, True, ""),
+    (15.0, True, False, ""), (15.0, False, True, ENGINE_STOPPED), (15.0, False, False, UNSEEN),
+    (10.0, False, True, ""),  # the engine's network is made before its first container starts
+])  # fmt: skip
 def test_an_end_that_launcher_did_not_request_is_lost_as_the_table_says(engine, by_itself, watched, lost):
     app = journal({"e": "go"}).app
     assert why_lost(container(0, "exited 0"), app, engine, watched=watched, by_itself=by_itself) == lost

@@ -17,19 +17,12 @@ def _container(app_id: str, role: str, image: str) -> dict[str, object]:
     return {"Id": f"{app_id}-{role}", "Names": [f"/{app_id}-{role}-0"], "ImageID": image, "Labels": labels}
 
 
-@pytest.mark.parametrize(
-    ("name", "tags", "labels", "noted"),
-    [
-        ("web:1", ["web:1"], {}, True),
-        ("web", ["web:latest"], {}, True),
-        ("docker.io/library/web:1", ["web:1"], {}, True),
-        ("docker.io/me/web:1", ["me/web:1"], {}, True),
-        ("host:5000/web", ["host:5000/web:latest"], {}, True),
-        ("web:1", ["web:2"], {}, False),
-        ("web:1", ["web:1"], {"launcher.workspace": "ws1"}, False),
-        (OLD, ["web:1"], {}, False),
-    ],
-)
+@pytest.mark.parametrize(("name", "tags", "labels", "noted"), [
+    ("web:1", ["web:1"], {}, True), ("web", ["web:latest"], {}, True),
+    ("docker.io/library/web:1", ["web:1"], {}, True), ("docker.io/me/web:1", ["me/web:1"], {}, True),
+    ("host:5000/web", ["host:5000/web:latest"], {}, True), ("web:1", ["web:2"], {}, False),
+    ("web:1", ["web:1"], {"launcher.workspace": "ws1"}, False), (OLD, ["web:1"], {}, False),
+])  # fmt: skip
 def test_a_name_is_compared_as_the_engine_lists_it(tmp_path, name, tags, labels, noted):
     images = [{"Id": NEW, "RepoTags": tags}, {"Id": OLD, "RepoTags": None, "Labels": labels}]
     containers = [_container(f"j-{n}", "r", OLD) for n in range(9)] + [_container("other", "r", OLD)]

@@ -38,19 +38,11 @@ def test_a_pull_goes_without_credentials_where_there_are_none(tmp_path, monkeypa
     assert len(fake.asked) == 1 + 2
 
 
-@pytest.mark.parametrize(
-    ("image", "registry"),
-    [
-        ("web", "docker.io"),
-        ("web:1", "docker.io"),
-        ("me/web", "docker.io"),
-        ("docker.io/me/web", "docker.io"),
-        ("index.docker.io/me/web", "docker.io"),
-        ("localhost/web", "localhost"),
-        ("host:5000/web:1", "host:5000"),
-        ("ghcr.io/a/b@sha256:0", "ghcr.io"),
-    ],
-)
+@pytest.mark.parametrize(("image", "registry"), [
+    ("web", "docker.io"), ("web:1", "docker.io"), ("me/web", "docker.io"),
+    ("docker.io/me/web", "docker.io"), ("index.docker.io/me/web", "docker.io"),
+    ("localhost/web", "localhost"), ("host:5000/web:1", "host:5000"), ("ghcr.io/a/b@sha256:0", "ghcr.io"),
+])  # fmt: skip
 def test_the_registry_is_read_from_the_name_of_an_image(image: str, registry: str) -> None:
     assert registry_of(image) == registry
 
@@ -64,16 +56,10 @@ LOGINS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("login", "asks"),
-    [
-        ("none", ()),
-        ("of the hub", ("web:1", "")),
-        ("of another", ("ghcr.io/web", "")),
-        ("by a helper", ("ghcr.io/web", "")),
-        ("by a store", ("web:1", "ghcr.io/web", "")),
-    ],
-)
+@pytest.mark.parametrize(("login", "asks"), [
+    ("none", ()), ("of the hub", ("web:1", "")), ("of another", ("ghcr.io/web", "")),
+    ("by a helper", ("ghcr.io/web", "")), ("by a store", ("web:1", "ghcr.io/web", "")),
+])  # fmt: skip
 def test_the_package_is_loaded_only_where_there_are_credentials(login, asks, tmp_path, monkeypatch):
     asked: list[str] = []
     monkeypatch.setattr(configuration, "_of_sdk", lambda image, _: asked.append(image) or {})

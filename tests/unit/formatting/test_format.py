@@ -40,9 +40,8 @@ def cases() -> Iterator[object]:
         ):
             name = kind if kind == "launcher.toml" else f"job.launcher.{kind}"
             after = after or before
-            yield pytest.param(
-                name, before.rstrip("\n") + "\n", after.rstrip("\n") + "\n", id=f"{kind}: {about}"
-            )
+            before, after = (text.rstrip("\n") + "\n" for text in (before, after))
+            yield pytest.param(name, before, after, id=f"{kind}: {about}")
 
 
 @pytest.mark.parametrize(("name", "before", "after"), [*cases()])
@@ -63,15 +62,12 @@ def test_the_example_of_the_whole_language_is_stable_once_formatted() -> None:
     formatted(FULL_TOML, "job.launcher.toml")
 
 
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        ("? name\n: job\n", "`?`"),
-        ("--- # about\nname: job\n", "comment"),
-        ("&all\nname: job\n", "anchor"),
-        ("metadata: [\n  # nothing\n]\n", "comment"),
-    ],
-)
+@pytest.mark.parametrize(("text", "what"), [
+    ("? name\n: job\n", "`?`"),
+    ("--- # about\nname: job\n", "comment"),
+    ("&all\nname: job\n", "anchor"),
+    ("metadata: [\n  # nothing\n]\n", "comment"),
+])  # fmt: skip
 def test_a_file_without_a_canonical_form_is_refused_with_the_place(text: str, what: str) -> None:
     with pytest.raises(Unformattable, match=r"^job\.launcher\.yaml:1:\d+: ") as error:
         formatted(text)

@@ -15,21 +15,14 @@ ROLE = "image entrypoint args env num_replicas min_replicas max_retries retry_po
 ROLE += " metadata"
 
 
-@pytest.mark.parametrize(
-    ("path", "order"),
-    [
-        ((), JOB),
-        (("roles", "main"), ROLE),
-        (("defaults", "role"), ROLE),
-        (("targets", "dev"), JOB),
-        (("targets", "dev", "roles", "main"), ROLE),
-        (("roles", "main", "resource"), "cpu gpu memory memMB devices capabilities tags"),
-        (("roles", "main", "mounts", ITEM), "type src dst read_only permissions"),
-        (("vars", "x"), "type from_env default min max choices help"),
-        (("lifecycle",), "on_change on_failed on_cancelled on_lost max_attempts protect rerun_on"),
-    ],
-    ids=lambda value: ".".join(value) if isinstance(value, tuple) else "",
-)
+@pytest.mark.parametrize(("path", "order"), [
+    ((), JOB), (("roles", "main"), ROLE), (("defaults", "role"), ROLE), (("targets", "dev"), JOB),
+    (("targets", "dev", "roles", "main"), ROLE),
+    (("roles", "main", "resource"), "cpu gpu memory memMB devices capabilities tags"),
+    (("roles", "main", "mounts", ITEM), "type src dst read_only permissions"),
+    (("vars", "x"), "type from_env default min max choices help"),
+    (("lifecycle",), "on_change on_failed on_cancelled on_lost max_attempts protect rerun_on"),
+], ids=lambda value: ".".join(value) if isinstance(value, tuple) else "")  # fmt: skip
 def test_the_order_of_released_fields_stays(path, order):
     found = fields(path)
     assert [name for name in found if name in order.split()] == order.split()

@@ -13,9 +13,8 @@ from launcher.git import Repository, normalise_remote, repository
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
 
-WHO = {
-    f"GIT_{role}_{part}": "x@example.org" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")
-}
+PARTS = [f"{role}_{part}" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")]
+WHO = {f"GIT_{part}": "x@example.org" for part in PARTS}
 
 
 def git(folder: Path, *args: str) -> str:
@@ -143,29 +142,21 @@ def test_the_error_of_a_broken_repository_has_the_message_of_git(work_tree: Path
         _ = found(work_tree).origin
 
 
-@pytest.mark.parametrize(
-    ("url", "want"),
-    [
-        ("https://host/team/jobs.git", "host/team/jobs"),
-        ("https://host/team/jobs/", "host/team/jobs"),
-        ("http://HOST/Team/Jobs", "host/Team/Jobs"),
-        ("https://user:secret@host:8443/team/jobs.git", "host/team/jobs"),
-        ("https://user:p@ss@host/team/jobs", "host/team/jobs"),
-        ("https://host/team/jobs.git?token=secret#x", "host/team/jobs"),
-        ("ssh://git@host:2222/team/jobs.git", "host/team/jobs"),
-        ("ssh://git@[2001:db8::1]:22/team/jobs", "[2001:db8::1]/team/jobs"),
-        ("git@host:team/jobs.git", "host/team/jobs"),
-        ("git@host:/team//jobs.git/", "host/team/jobs"),
-        ("host:jobs", "host/jobs"),
-        ("git@[2001:db8::1]:team/jobs", "[2001:db8::1]/team/jobs"),
-        ("git://host/jobs", "host/jobs"),
-        ("/srv/git/jobs.git", "/srv/git/jobs"),
-        ("/srv/jobs/.git", "/srv/jobs"),
-        ("file:///srv/git/jobs.git", "/srv/git/jobs"),
-        ("../jobs.git", "/home/me/jobs"),
-        ("./odd:name", "/home/me/repo/odd:name"),
-    ],
-)
+@pytest.mark.parametrize(("url", "want"), [
+    ("https://host/team/jobs.git", "host/team/jobs"),
+    ("https://host/team/jobs/", "host/team/jobs"),
+    ("http://HOST/Team/Jobs", "host/Team/Jobs"),
+    ("https://user:secret@host:8443/team/jobs.git", "host/team/jobs"),
+    ("https://user:p@ss@host/team/jobs", "host/team/jobs"),
+    ("https://host/team/jobs.git?token=secret#x", "host/team/jobs"),
+    ("ssh://git@host:2222/team/jobs.git", "host/team/jobs"),
+    ("ssh://git@[2001:db8::1]:22/team/jobs", "[2001:db8::1]/team/jobs"),
+    ("git@host:team/jobs.git", "host/team/jobs"), ("git@host:/team//jobs.git/", "host/team/jobs"),
+    ("host:jobs", "host/jobs"), ("git@[2001:db8::1]:team/jobs", "[2001:db8::1]/team/jobs"),
+    ("git://host/jobs", "host/jobs"), ("/srv/git/jobs.git", "/srv/git/jobs"), ("/srv/jobs/.git", "/srv/jobs"),
+    ("file:///srv/git/jobs.git", "/srv/git/jobs"), ("../jobs.git", "/home/me/jobs"),
+    ("./odd:name", "/home/me/repo/odd:name"),
+])  # fmt: skip
 def test_every_way_to_write_a_remote_has_one_normal_form(url: str, want: str):
     assert normalise_remote(url, "/home/me/repo") == want
 

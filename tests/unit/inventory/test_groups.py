@@ -158,14 +158,11 @@ def test_a_pattern_that_is_longer_than_any_name_is_no_fault_of_the_state_folder(
         find_all("?" * 60_000)
 
 
-@pytest.mark.parametrize(
-    ("name", "jobs"),
-    [
-        ("sweep-$<matrix.lr>", ["sweep-0p1", "sweep-0p2"]),
-        ("fit-$<matrix.lr>", ["fit-0p1", "fit-0p2"]),
-        ("$<matrix.model>-fit", ["other-fit", "sweep-fit"]),
-    ],
-)
+@pytest.mark.parametrize(("name", "jobs"), [
+    ("sweep-$<matrix.lr>", ["sweep-0p1", "sweep-0p2"]),
+    ("fit-$<matrix.lr>", ["fit-0p1", "fit-0p2"]),
+    ("$<matrix.model>-fit", ["other-fit", "sweep-fit"]),
+])  # fmt: skip
 @pytest.mark.parametrize("suffix", ["yaml", "toml"])
 def test_the_group_of_a_matrix_means_its_jobs_whatever_they_are_called(record, tmp_path, name, jobs, suffix):
     text = f"version: 1\nname: {name}  # ours\nmatrix:\n  include: [{{lr: 0.1}}]\n  group: sweep\n"

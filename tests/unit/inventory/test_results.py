@@ -51,17 +51,9 @@ def test_names_of_the_new_results_come_first_and_lost_names_last():
     assert compare({}, None) == []
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "change"),
-    [
-        (0.5, 0.25, "-0.25 (-50 %)"),
-        (-2, -1, "+1 (+50 %)"),
-        (0, 3, "+3"),
-        (3, 3, "0"),
-        (None, 3, ""),
-        (1e-320, 1e300, "+1e+300"),
-        (0.912, 0.9342, "+0.0222 (+2.43 %)"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "change"), [
+    (0.5, 0.25, "-0.25 (-50 %)"), (-2, -1, "+1 (+50 %)"), (0, 3, "+3"), (3, 3, "0"), (None, 3, ""),
+    (1e-320, 1e300, "+1e+300"), (0.912, 0.9342, "+0.0222 (+2.43 %)"),
+])  # fmt: skip
 def test_a_change_is_a_difference_and_a_share(old, new, change):
     assert ResultRow("x", old, new).change == change

@@ -95,10 +95,8 @@ def apps(monkeypatch):
         engine = Engine(errors)
         monkeypatch.setattr(module, "_scheduler_of", lambda app: engine)
         monkeypatch.setattr("launcher.inventory.recorded.apps", lambda ids: {})
-        found = [
-            Candidate(1.0, each, is_kept=True, app=AppRecord("s", "d", each, state="failed"))
-            for each in app_ids
-        ]
+        records = [AppRecord("s", "d", app_id, state="failed") for app_id in app_ids]
+        found = [Candidate(1.0, each.app_id, is_kept=True, app=each) for each in records]
         report = Searched()
         return [app.app_id for app, *_ in search(found, query("found"), report)], report, engine.asked
 

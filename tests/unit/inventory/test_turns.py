@@ -99,27 +99,17 @@ def test_an_app_in_both_tables_counts_once() -> None:
     assert [tables.is_elsewhere(each) for each in tables.holders] == [False, True]
 
 
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
-        (1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (12, "12th"), (21, "21st"),
-        (113, "113th"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("number", "text"), [
+    (1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (12, "12th"), (21, "21st"),
+    (113, "113th"),
+])  # fmt: skip
 def test_positions_are_shown_as_ordinals(number: int, text: str) -> None:
     assert ordinal(number) == text
 
 
-@pytest.mark.parametrize(
-    ("resource", "value", "text"),
-    [
-        (CPU, 1, "1 core"),
-        (CPU, 2.5, "2.5 cores"),
-        (GPUS, 2, "2 GPUs"),
-        (MEMORY, 512, "512 MiB of memory"),
-        (MEMORY, 1536, "1.5 GiB of memory"),
-        (MEMORY, 16384, "16 GiB of memory"),
-    ],
-)
+@pytest.mark.parametrize(("resource", "value", "text"), [
+    (CPU, 1, "1 core"), (CPU, 2.5, "2.5 cores"), (GPUS, 2, "2 GPUs"), (MEMORY, 512, "512 MiB of memory"),
+    (MEMORY, 1536, "1.5 GiB of memory"), (MEMORY, 16384, "16 GiB of memory"),
+])  # fmt: skip
 def test_amounts_are_shown_with_their_units(resource: str, value: float, text: str) -> None:
     assert amount(resource, value) == text

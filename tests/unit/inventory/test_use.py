@@ -16,36 +16,29 @@ def samples(*values: float, source: str = "", is_whole: bool = True) -> list[Sam
     return [Sample(value, source, is_whole) for value in values]
 
 
-@pytest.mark.parametrize(
-    ("name", "asked", "values", "suggested"),
-    [
-        # memory: a quarter more than the highest, where that is three quarters or less
-        ("memory_bytes", 64 * GIB, (8 * GIB, 9 * GIB), 12 * GIB),
-        ("memory_bytes", 16 * GIB, (9 * GIB, 9 * GIB), 12 * GIB),
-        ("memory_bytes", 15 * GIB, (9 * GIB, 9 * GIB), None),
-        ("memory_bytes", 64 * GIB, (60 * GIB, 1 * GIB), None),
-        ("memory_bytes", GIB, (1, 1), 64 * 2**20),
-        ("memory_bytes", 1000 * GIB, (101 * GIB, 100 * GIB), 128 * GIB),
-        # … and more, where two attempts used more than they asked for
-        ("memory_bytes", 4 * GIB, (5 * GIB, 6 * GIB), 8 * GIB),
-        # cores
-        ("cpu_millis", 8000, (1700, 1800), 3000),
-        ("cpu_millis", 4000, (1700, 1800), None),
-        ("cpu_millis", 2000, (1, 2), 1000),
-        ("cpu_millis", 1000, (1, 2), None),
-        ("cpu_millis", 500, (1, 2), None),
-        ("cpu_millis", 2000, (3900, 4000), 6000),
-        ("cpu_millis", 2000, (2100, 2150), None),
-        # a time limit is lowered alone
-        ("timeout_s", 86400, (3000, 3600), 7200),
-        ("timeout_s", 86400, (1, 2), 600),
-        ("timeout_s", 7200, (3000, 3600), None),
-        ("timeout_s", 10, (20, 20), None),
-        # nothing was asked for
-        ("memory_bytes", None, (1, 1), None),
-        ("memory_bytes", 64 * GIB, (), None),
-    ],
-)
+@pytest.mark.parametrize(("name", "asked", "values", "suggested"), [
+    # memory: a quarter more than the highest, where that is three quarters or less
+    ("memory_bytes", 64 * GIB, (8 * GIB, 9 * GIB), 12 * GIB),
+    ("memory_bytes", 16 * GIB, (9 * GIB, 9 * GIB), 12 * GIB),
+    ("memory_bytes", 15 * GIB, (9 * GIB, 9 * GIB), None),
+    ("memory_bytes", 64 * GIB, (60 * GIB, 1 * GIB), None),
+    ("memory_bytes", GIB, (1, 1), 64 * 2**20),
+    ("memory_bytes", 1000 * GIB, (101 * GIB, 100 * GIB), 128 * GIB),
+    # … and more, where two attempts used more than they asked for
+    ("memory_bytes", 4 * GIB, (5 * GIB, 6 * GIB), 8 * GIB),
+    # cores
+    ("cpu_millis", 8000, (1700, 1800), 3000), ("cpu_millis", 4000, (1700, 1800), None),
+    ("cpu_millis", 2000, (1, 2), 1000), ("cpu_millis", 1000, (1, 2), None), ("cpu_millis", 500, (1, 2), None),
+    ("cpu_millis", 2000, (3900, 4000), 6000), ("cpu_millis", 2000, (2100, 2150), None),
+    # a time limit is lowered alone
+    ("timeout_s", 86400, (3000, 3600), 7200),
+    ("timeout_s", 86400, (1, 2), 600),
+    ("timeout_s", 7200, (3000, 3600), None),
+    ("timeout_s", 10, (20, 20), None),
+    # nothing was asked for
+    ("memory_bytes", None, (1, 1), None),
+    ("memory_bytes", 64 * GIB, (), None),
+])  # fmt: skip
 def test_an_amount_is_suggested_with_headroom(name, asked, values, suggested):
     source = "cgroup" if name == "memory_bytes" else ""
     assert judge(name, asked, samples(*values, source=source)) == (suggested, "")

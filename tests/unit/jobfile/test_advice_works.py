@@ -23,35 +23,32 @@ def advised(folder: Path, text: str) -> str:
     return advice.partition("write ")[2].partition(": it is read")[0]
 
 
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [
-        (ROLE + "    args: \"-c 'echo hi there'\"\n", "\"-c 'echo hi there'\""),
-        (ROLE + "    args: -c ls\n", "-c ls"),
-        (ROLE + "    mounts: type=bind,src=./a,dst=/a\n", "type=bind,src=./a,dst=/a"),
-        (ROLE + "    mounts: {type: bind, src: ./a, dst: /a}\n", "{type: bind, src: ./a, dst: /a}"),
-        (ROLE + "    mounts: [3]\n", "3"),
-        (HEAD + ROLES + "lifecycle:\n  rerun_on: data/*.csv\n", "data/*.csv"),
-        (HEAD + ROLES + "lifecycle:\n  rerun_on: [data/*.csv]\n", "data/*.csv"),
-        (HEAD + ROLES + "lifecycle:\n  rerun_on: {files: data/*.csv}\n", "{files: data/*.csv}"),
-        (HEAD + ROLES + "lifecycle:\n  rerun_on: [{files: a.csv b.csv}]\n", "a.csv b.csv"),
-        (HEAD + ROLES + "lifecycle:\n  rerun_on: every_apply\n", "every_apply"),
-        (HEAD + "vars: {v: 0.5}\nroles: {main: {entrypoint: $<var.v>}}\n", "0.5"),
-        (
-            HEAD + "vars: {v: {type: int, default: 1, choices: '1, 2'}}\n"
-            "roles: {main: {entrypoint: $<var.v>}}\n",
-            "'1, 2'",
-        ),
-        (HEAD + "matrix: {lr: 0.1}\nroles: {main: {entrypoint: $<matrix.lr>}}\n", "0.1"),
-        (TOML_ROLE + "args = \"-c 'echo hi there'\"\n", "\"-c 'echo hi there'\""),
-        (TOML_ROLE + "mounts = [3]\n", "3"),
-        (TOML_ROLE + '[lifecycle]\nrerun_on = "data/*.csv"\n', '"data/*.csv"'),
-        (TOML_ROLE + '[lifecycle]\nrerun_on = ["data/*.csv"]\n', '"data/*.csv"'),
-        (TOML_ROLE + 'args = ["$<var.v>"]\n[vars]\nv = 0.5\n', "0.5"),
-        (TOML_ROLE + 'args = ["$<matrix.lr>"]\n[matrix]\nlr = "a"\n', '"a"'),
-        (TOML_ROLE + 'env = {API_TOKEN = "abc"}\n', '"abc"'),
-    ],
-)
+@pytest.mark.parametrize(("text", "wrong"), [
+    (ROLE + "    args: \"-c 'echo hi there'\"\n", "\"-c 'echo hi there'\""),
+    (ROLE + "    args: -c ls\n", "-c ls"),
+    (ROLE + "    mounts: type=bind,src=./a,dst=/a\n", "type=bind,src=./a,dst=/a"),
+    (ROLE + "    mounts: {type: bind, src: ./a, dst: /a}\n", "{type: bind, src: ./a, dst: /a}"),
+    (ROLE + "    mounts: [3]\n", "3"),
+    (HEAD + ROLES + "lifecycle:\n  rerun_on: data/*.csv\n", "data/*.csv"),
+    (HEAD + ROLES + "lifecycle:\n  rerun_on: [data/*.csv]\n", "data/*.csv"),
+    (HEAD + ROLES + "lifecycle:\n  rerun_on: {files: data/*.csv}\n", "{files: data/*.csv}"),
+    (HEAD + ROLES + "lifecycle:\n  rerun_on: [{files: a.csv b.csv}]\n", "a.csv b.csv"),
+    (HEAD + ROLES + "lifecycle:\n  rerun_on: every_apply\n", "every_apply"),
+    (HEAD + "vars: {v: 0.5}\nroles: {main: {entrypoint: $<var.v>}}\n", "0.5"),
+    (
+        HEAD + "vars: {v: {type: int, default: 1, choices: '1, 2'}}\n"
+        "roles: {main: {entrypoint: $<var.v>}}\n",
+        "'1, 2'",
+    ),
+    (HEAD + "matrix: {lr: 0.1}\nroles: {main: {entrypoint: $<matrix.lr>}}\n", "0.1"),
+    (TOML_ROLE + "args = \"-c 'echo hi there'\"\n", "\"-c 'echo hi there'\""),
+    (TOML_ROLE + "mounts = [3]\n", "3"),
+    (TOML_ROLE + '[lifecycle]\nrerun_on = "data/*.csv"\n', '"data/*.csv"'),
+    (TOML_ROLE + '[lifecycle]\nrerun_on = ["data/*.csv"]\n', '"data/*.csv"'),
+    (TOML_ROLE + 'args = ["$<var.v>"]\n[vars]\nv = 0.5\n', "0.5"),
+    (TOML_ROLE + 'args = ["$<matrix.lr>"]\n[matrix]\nlr = "a"\n', '"a"'),
+    (TOML_ROLE + 'env = {API_TOKEN = "abc"}\n', '"abc"'),
+])  # fmt: skip
 def test_the_text_that_a_message_advises_is_valid_in_its_place(tmp_path: Path, text: str, wrong: str) -> None:
     right = advised(tmp_path, text)
     assert right != ""
@@ -77,17 +74,14 @@ def test_mounts_of_a_component_in_one_text_are_shown_as_a_list(tmp_path: Path) -
     assert lines(compile_text(tmp_path, text.replace(IN_ONE, advised(tmp_path, text)))) == []
 
 
-@pytest.mark.parametrize(
-    ("given", "read"),
-    [
-        ("./data:/data:ro", "type=bind,src=./data,dst=/data,readonly"),
-        ("/data:/data", "type=bind,src=/data,dst=/data"),
-        ("~/data:/data:rw,z", "type=bind,src=~/data,dst=/data"),
-        ("cache:/cache", "type=volume,src=cache,dst=/cache"),
-        ("/dev/fuse:/dev/fuse:rwm", "type=device,src=/dev/fuse,dst=/dev/fuse,permissions=rwm"),
-        ("/dev/shm:/dev/shm", "type=bind,src=/dev/shm,dst=/dev/shm"),
-    ],
-)
+@pytest.mark.parametrize(("given", "read"), [
+    ("./data:/data:ro", "type=bind,src=./data,dst=/data,readonly"),
+    ("/data:/data", "type=bind,src=/data,dst=/data"),
+    ("~/data:/data:rw,z", "type=bind,src=~/data,dst=/data"),
+    ("cache:/cache", "type=volume,src=cache,dst=/cache"),
+    ("/dev/fuse:/dev/fuse:rwm", "type=device,src=/dev/fuse,dst=/dev/fuse,permissions=rwm"),
+    ("/dev/shm:/dev/shm", "type=bind,src=/dev/shm,dst=/dev/shm"),
+])  # fmt: skip
 @pytest.mark.parametrize("text", [ROLE + '    mounts: ["{}"]\n', TOML_ROLE + 'mounts = ["{}"]\n'])
 def test_a_mount_of_compose_is_rewritten(tmp_path: Path, text: str, given: str, read: str) -> None:
     wrong = text.replace("{}", given)
@@ -96,20 +90,17 @@ def test_a_mount_of_compose_is_rewritten(tmp_path: Path, text: str, given: str, 
     assert lines(compile_text(tmp_path, right, name=name_for(text))) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [
-        (ROLE + "    env: {DB: {HOST: x}}\n", "DB: {HOST: x}"),
-        (TOML_ROLE + 'env = {DB = {HOST = "x"}}\n', 'DB = {HOST = "x"}'),
-        (ROLE + "    resource: {cpu: 500m}\n", "500m"),
-        (ROLE + "    resource: {cpu: 1500m}\n", "1500m"),
-        (ROLE + "    env: {A: $<env.API_TOKEN>}\n", "$<env.API_TOKEN>"),
-        (ROLE + "    env: {A: $<secret.HF>}\n", "$<secret.HF>"),
-        (TOML_ROLE + 'env = {A = "$<secrets.HF>"}\n', '"$<secrets.HF>"'),
-        (ROLE + "    mounts: ./a:/b\n", "./a:/b"),
-        (TOML_ROLE + "timeout = 2h\n", "2h"),
-    ],
-)
+@pytest.mark.parametrize(("text", "wrong"), [
+    (ROLE + "    env: {DB: {HOST: x}}\n", "DB: {HOST: x}"),
+    (TOML_ROLE + 'env = {DB = {HOST = "x"}}\n', 'DB = {HOST = "x"}'),
+    (ROLE + "    resource: {cpu: 500m}\n", "500m"),
+    (ROLE + "    resource: {cpu: 1500m}\n", "1500m"),
+    (ROLE + "    env: {A: $<env.API_TOKEN>}\n", "$<env.API_TOKEN>"),
+    (ROLE + "    env: {A: $<secret.HF>}\n", "$<secret.HF>"),
+    (TOML_ROLE + 'env = {A = "$<secrets.HF>"}\n', '"$<secrets.HF>"'),
+    (ROLE + "    mounts: ./a:/b\n", "./a:/b"),
+    (TOML_ROLE + "timeout = 2h\n", "2h"),
+])  # fmt: skip
 def test_the_spelling_of_another_tool_gets_ours_as_advice(tmp_path: Path, text: str, wrong: str) -> None:
     (found,) = compile_text(tmp_path, text, name=name_for(text)).diagnostics
     advice = re.fullmatch(r"(?:write |such as `)(.*?)`?", found.label)
@@ -145,14 +136,11 @@ def test_a_secret_outside_of_env_gets_the_advice_to_move_it_there(tmp_path: Path
     assert lines(compile_text(tmp_path, right)) == []
 
 
-@pytest.mark.parametrize(
-    ("body", "line"),
-    [
-        ("    args:\n      - -c\n      - |\n        echo a\n      echo b\n", "      echo b"),
-        ("    args:\n      - -c\n      - >-  # text\n        echo a\n\n    echo b\n", "    echo b"),
-        ("    args:\n    - -c\n    - |\n        if x; then\n      echo b\n        fi\n", "      echo b"),
-    ],
-)
+@pytest.mark.parametrize(("body", "line"), [
+    ("    args:\n      - -c\n      - |\n        echo a\n      echo b\n", "      echo b"),
+    ("    args:\n      - -c\n      - >-  # text\n        echo a\n\n    echo b\n", "    echo b"),
+    ("    args:\n    - -c\n    - |\n        if x; then\n      echo b\n        fi\n", "      echo b"),
+])  # fmt: skip
 def test_a_dedented_line_of_a_text_is_valid_when_indented_as_advised(tmp_path, body, line):
     (found,) = compile_text(tmp_path, ROLE + body).diagnostics
     assert found.message == "this line is indented less than the text that it belongs to"
@@ -162,20 +150,17 @@ def test_a_dedented_line_of_a_text_is_valid_when_indented_as_advised(tmp_path, b
     assert lines(compile_text(tmp_path, right)) == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        ROLE + '    run: "TOKEN="s3cr3t" train"\n',
-        ROLE + "    run: train --token s3cr3t: x\n",
-        ROLE + "    env: {A: b}\n    environment: [API_TOKEN=s3cr3t]\n",
-        ROLE + "    environment: [{name: API_TOKEN, value: s3cr3t}]\n",
-        ROLE + "    command: [train, --token, s3cr3t]\n",
-        HEAD + "vars: {API_TOKEN: s3cr3t}\n" + ROLES,
-        TOML_ROLE + "env = {API_TOKEN: s3cr3t}\n",
-        TOML_ROLE + "env.API_TOKEN = 's3cr3t\\'x'\n",
-        HEAD + "roles:\n  main:\n    API_TOKEN = s3cr3t\n",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    ROLE + '    run: "TOKEN="s3cr3t" train"\n',
+    ROLE + "    run: train --token s3cr3t: x\n",
+    ROLE + "    env: {A: b}\n    environment: [API_TOKEN=s3cr3t]\n",
+    ROLE + "    environment: [{name: API_TOKEN, value: s3cr3t}]\n",
+    ROLE + "    command: [train, --token, s3cr3t]\n",
+    HEAD + "vars: {API_TOKEN: s3cr3t}\n" + ROLES,
+    TOML_ROLE + "env = {API_TOKEN: s3cr3t}\n",
+    TOML_ROLE + "env.API_TOKEN = 's3cr3t\\'x'\n",
+    HEAD + "roles:\n  main:\n    API_TOKEN = s3cr3t\n",
+])  # fmt: skip
 def test_advice_never_repeats_a_secret(tmp_path: Path, text: str) -> None:
     found = compile_text(tmp_path, text, name=name_for(text)).diagnostics
     assert found
@@ -191,16 +176,11 @@ def test_the_escape_that_a_warning_names_is_taken_as_text(tmp_path: Path) -> Non
     assert compiled.launches[0].app.roles[0].args[0] == "$${var.lr}"
 
 
-@pytest.mark.parametrize(
-    ("fields", "entrypoint"),
-    [
-        ("args: [--api-token t0ps3cret]", "train"),
-        ("args: []", "train --api-token t0ps3cret"),
-        ("args: []", "env API_TOKEN=t0ps3cret train"),
-        ("args: --api-token t0ps3cret", "train"),
-        ("args: --api-token=t0ps3cret", "train"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "entrypoint"), [
+    ("args: [--api-token t0ps3cret]", "train"), ("args: []", "train --api-token t0ps3cret"),
+    ("args: []", "env API_TOKEN=t0ps3cret train"), ("args: --api-token t0ps3cret", "train"),
+    ("args: --api-token=t0ps3cret", "train"),
+])  # fmt: skip
 def test_a_secret_in_a_wrong_value_is_not_repeated(tmp_path: Path, fields: str, entrypoint: str) -> None:
     (found,) = compile_text(tmp_path, ROLE.replace(" sh", f" {entrypoint}") + f"    {fields}\n").diagnostics
     assert found.code in ("command-line", "wrong-type")

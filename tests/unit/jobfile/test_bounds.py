@@ -94,19 +94,16 @@ def test_a_matrix_under_many_targets_is_bounded(repo: Path):
     assert line.startswith("job.launcher.yaml:7:1 too-large `targets` makes 40,960 jobs")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "    env: {HF_TOKEN: t0ps3cret, LR: $<nothing>}\n",
-        '    args: [--db-password, t0ps3cret, "$<nothing>"]\n',
-        "    args: [-c, 'HF_TOKEN=t0ps3cret run $<nothing>']\n",
-        "    args: [--token t0ps3cret $<nothing>]\n",
-        "    env:\n      HF_TOKEN:\n        t0ps3cret$<nothing>\n",
-        "    args:\n    - --token\n    - t0ps3cret$<nothing>\n",
-        "    env:\n      HF_TOKEN: |\n        t0ps3cret $<nothing>\n",
-        "    metadata: {cmd: API_KEY=t0ps3cret $<nothing>}\n",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "    env: {HF_TOKEN: t0ps3cret, LR: $<nothing>}\n",
+    '    args: [--db-password, t0ps3cret, "$<nothing>"]\n',
+    "    args: [-c, 'HF_TOKEN=t0ps3cret run $<nothing>']\n",
+    "    args: [--token t0ps3cret $<nothing>]\n",
+    "    env:\n      HF_TOKEN:\n        t0ps3cret$<nothing>\n",
+    "    args:\n    - --token\n    - t0ps3cret$<nothing>\n",
+    "    env:\n      HF_TOKEN: |\n        t0ps3cret $<nothing>\n",
+    "    metadata: {cmd: API_KEY=t0ps3cret $<nothing>}\n",
+])  # fmt: skip
 def test_an_excerpt_shows_no_secret_beside_the_mistake(repo: Path, text: str):
     (repo / "job.launcher.yaml").write_text(JOB + ROLE + text)
     found = compile_files(["job.launcher.yaml"], placeholders=True).diagnostics

@@ -87,13 +87,10 @@ def test_an_unchanged_file_is_compiled_once(here, plan):
     assert plan("a.launcher.yaml", command="validate")[0]
 
 
-@pytest.mark.parametrize(
-    "argv",
-    [
-        ["--var", "x=1"], ["--target", "dev"], ["--no-components"], ["--no-env-vars"], ["--allow-dirty"],
-        ["--no-cache"], ["--var-file", "v.yaml"],
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("argv", [
+    ["--var", "x=1"], ["--target", "dev"], ["--no-components"], ["--no-env-vars"], ["--allow-dirty"],
+    ["--no-cache"], ["--var-file", "v.yaml"],
+])  # fmt: skip
 def test_a_job_is_compiled_again_for_another_command_line(here, plan, argv):
     (here / "v.yaml").write_text("x: 3\n")
     more = "vars: {x: {type: int, default: 2}}\ntargets: {dev: {description: a target}}\n"
@@ -180,18 +177,15 @@ def test_workspaces_inputs_and_watched_files_are_hashed_anew(here, plan):
         assert plan("a.launcher.yaml", "--format", "json")[0]
 
 
-@pytest.mark.parametrize(
-    ("more", "environ"),
-    [
-        ("metadata: {api_key: abcdefgh}\n", {}),
-        ("metadata: {note: 'run it with --token abcdefgh'}\n", {}),
-        ('metadata: {"api\\u005fkey": abcdefgh}\n', {}),
-        ("vars: {x: {type: str, default: a, from_env: HF_TOKEN}}\ndescription: $<var.x>\n",
-            {"HF_TOKEN": "abcdefgh"}),
-        ("vars: {x: {type: str, default: a, from_env: SETTING}}\ndescription: $<var.x>\n",
-            {"SETTING": "TOKEN=abcdefgh"}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("more", "environ"), [
+    ("metadata: {api_key: abcdefgh}\n", {}),
+    ("metadata: {note: 'run it with --token abcdefgh'}\n", {}),
+    ('metadata: {"api\\u005fkey": abcdefgh}\n', {}),
+    ("vars: {x: {type: str, default: a, from_env: HF_TOKEN}}\ndescription: $<var.x>\n",
+        {"HF_TOKEN": "abcdefgh"}),
+    ("vars: {x: {type: str, default: a, from_env: SETTING}}\ndescription: $<var.x>\n",
+        {"SETTING": "TOKEN=abcdefgh"}),
+])  # fmt: skip
 def test_values_under_names_that_look_like_secrets_are_not_kept(here, plan, monkeypatch, more, environ):
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
@@ -251,20 +245,15 @@ AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files
 OF_ANOTHER = pytest.param(lambda path: os.chown(path, 12345, -1), marks=AS_ROOT)
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda entry: entry.write_bytes(entry.read_bytes()[:-1]),
-        lambda entry: entry.write_bytes(b""),
-        lambda entry: entry.write_bytes(entry.read_bytes()[:20] + b"\xff" + entry.read_bytes()[21:]),
-        lambda entry: entry.write_bytes(entry.read_bytes() + b"more"),
-        lambda entry: entry.write_bytes(os.urandom(entry.stat().st_size)),
-        lambda entry: entry.with_name("key").write_bytes(b"short"),
-        lambda entry: entry.chmod(0o620),
-        link,
-        OF_ANOTHER,
-    ],
-)
+@pytest.mark.parametrize("damage", [
+    lambda entry: entry.write_bytes(entry.read_bytes()[:-1]),
+    lambda entry: entry.write_bytes(b""),
+    lambda entry: entry.write_bytes(entry.read_bytes()[:20] + b"\xff" + entry.read_bytes()[21:]),
+    lambda entry: entry.write_bytes(entry.read_bytes() + b"more"),
+    lambda entry: entry.write_bytes(os.urandom(entry.stat().st_size)),
+    lambda entry: entry.with_name("key").write_bytes(b"short"),
+    lambda entry: entry.chmod(0o620), link, OF_ANOTHER,
+])  # fmt: skip
 def test_an_entry_that_the_user_did_not_write_like_this_is_replaced(here, plan, damage):
     write(here / "a.launcher.yaml")
     assert is_kept(plan, "a.launcher.yaml")
@@ -404,6 +393,5 @@ def test_an_unchanged_file_is_answered_without_the_libraries_of_the_compiler(her
         done = subprocess.run(run, capture_output=True, text=True, check=True)
     loaded = {*done.stderr.split()}
     assert not loaded & {"pydantic", "pydantic_core", "ruamel", "ruamel.yaml", "jsonschema", "rich", "tomli"}
-    assert not {
-        name for name in loaded if name.startswith(("launcher.jobfile.model", "launcher.jobfile.messages"))
-    }
+    heavy = ("launcher.jobfile.model", "launcher.jobfile.messages")
+    assert not {name for name in loaded if name.startswith(heavy)}

@@ -35,21 +35,18 @@ def wording(result: Compiled) -> list[str]:
     return [f"{d.place} {d.code} {d.message}" for d in result.diagnostics]
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ("os._exit(0)", "ended its process with exit code 0 instead of returning an AppDef"),
-        ("os.kill(os.getpid(), signal.SIGSEGV)", "was killed by SIGSEGV"),
-        ("if os.fork():\n    os._exit(3)\ntime.sleep(60)", "ended its process with exit code 3"),
-        ("sys.exit(0)", "failed: SystemExit: 0, line 5 of"),
-        ("raise KeyboardInterrupt", "failed: KeyboardInterrupt"),
-        ("return AppDef('x' * (1 << 25), [Role('a', '', entrypoint='e')])", "app of more than 16 MiB"),
-        ("for fd in range(3, 512):\n    try: os.write(fd, b'{}\\n')\n    except OSError: 0\nos._exit(0)",
-            "answered with something else than an app"),
-        ("return AppDef('a', [Role('a', '', entrypoint='e', metadata={'x': sys})])",
-            "roles.a.metadata.x: want text, numbers, lists and mappings"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("body", "message"), [
+    ("os._exit(0)", "ended its process with exit code 0 instead of returning an AppDef"),
+    ("os.kill(os.getpid(), signal.SIGSEGV)", "was killed by SIGSEGV"),
+    ("if os.fork():\n    os._exit(3)\ntime.sleep(60)", "ended its process with exit code 3"),
+    ("sys.exit(0)", "failed: SystemExit: 0, line 5 of"),
+    ("raise KeyboardInterrupt", "failed: KeyboardInterrupt"),
+    ("return AppDef('x' * (1 << 25), [Role('a', '', entrypoint='e')])", "app of more than 16 MiB"),
+    ("for fd in range(3, 512):\n    try: os.write(fd, b'{}\\n')\n    except OSError: 0\nos._exit(0)",
+        "answered with something else than an app"),
+    ("return AppDef('a', [Role('a', '', entrypoint='e', metadata={'x': sys})])",
+        "roles.a.metadata.x: want text, numbers, lists and mappings"),
+])  # fmt: skip
 def test_a_component_that_ends_its_process_is_an_error_at_its_place(folder: Path, body: str, message: str):
     [line] = wording(compiled(folder, body))
     assert line.startswith("job.launcher.yaml:3:12 invalid-value component `c.py:f`")

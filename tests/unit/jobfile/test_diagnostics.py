@@ -82,9 +82,8 @@ def test_a_long_line_is_cut_around_the_range() -> None:
 
 def test_help_and_source_fit_a_narrow_terminal_and_text_to_copy_stays_whole() -> None:
     text = "a: " + "x" * 40 + "HERE" + "y" * 40 + "\n"
-    found = at(
-        text, "HERE", label="did you mean `there`?", hint="write `a: [one, two, three]` in its place, or none"
-    )
+    hint = "write `a: [one, two, three]` in its place, or none"
+    found = at(text, "HERE", label="did you mean `there`?", hint=hint)
     assert found.render(columns=50) == (
         "error[wrong-type]: no\n"
         " --> f.yaml:1:44\n"
@@ -146,19 +145,16 @@ def test_positions_count_characters_whatever_the_line_end() -> None:
     assert source.span(0, 5) == span(1, 1, 1, 4)  # the line end is no part of it
 
 
-@pytest.mark.parametrize(
-    ("line", "shown"),
-    [
-        ("  HF_TOKEN: abc  # mine", "  HF_TOKEN: ***  # mine"),
-        ("env: {API_KEY: abc, MAX_TOKENS: 3}", "env: {API_KEY: ***, MAX_TOKENS: 3}"),
-        ("'db-password': 'a b'", "'db-password': *****"),
-        ('apiKey = "a\\"b"', "apiKey = ******"),
-        ("args: [--token=abc, --lr=1]", "args: [--token=***, --lr=1]"),
-        ('K: {secret: "env:HF_TOKEN"}', 'K: {secret: "env:HF_TOKEN"}'),
-        ("HF_TOKEN: $<var.token>", "HF_TOKEN: $<var.token>"),
-        ("password:", "password:"),
-    ],
-)
+@pytest.mark.parametrize(("line", "shown"), [
+    ("  HF_TOKEN: abc  # mine", "  HF_TOKEN: ***  # mine"),
+    ("env: {API_KEY: abc, MAX_TOKENS: 3}", "env: {API_KEY: ***, MAX_TOKENS: 3}"),
+    ("'db-password': 'a b'", "'db-password': *****"),
+    ('apiKey = "a\\"b"', "apiKey = ******"),
+    ("args: [--token=abc, --lr=1]", "args: [--token=***, --lr=1]"),
+    ('K: {secret: "env:HF_TOKEN"}', 'K: {secret: "env:HF_TOKEN"}'),
+    ("HF_TOKEN: $<var.token>", "HF_TOKEN: $<var.token>"),
+    ("password:", "password:"),
+])  # fmt: skip
 def test_an_excerpt_masks_literals_that_look_like_secrets(line: str, shown: str) -> None:
     assert without_secrets(line) == shown
 

@@ -26,18 +26,15 @@ def found(top: Path, *paths: str) -> list[str]:
     return sorted(each.path.split("/")[-1].split(".")[0] for each in files) + [str(p.hint) for p in problems]
 
 
-@pytest.mark.parametrize(
-    ("patterns", "names"),
-    [
-        ([], ["four", "one", "three", "train", "two"]),
-        (["bad"], ["four", "three", "train"]),
-        (["/bad/", "sub/four.launcher.yaml"], ["three", "train"]),
-        (["**/bad"], ["four", "train"]),
-        (["bad", "!bad/one.launcher.yaml"], ["four", "one", "three", "train"]),
-        (["bad/*", "!bad/one.launcher.yaml"], ["four", "one", "three", "train"]),
-        (["*.launcher.yaml"], ["four", "one", "three", "two"]),
-    ],
-)
+@pytest.mark.parametrize(("patterns", "names"), [
+    ([], ["four", "one", "three", "train", "two"]),
+    (["bad"], ["four", "three", "train"]),
+    (["/bad/", "sub/four.launcher.yaml"], ["three", "train"]),
+    (["**/bad"], ["four", "train"]),
+    (["bad", "!bad/one.launcher.yaml"], ["four", "one", "three", "train"]),
+    (["bad/*", "!bad/one.launcher.yaml"], ["four", "one", "three", "train"]),
+    (["*.launcher.yaml"], ["four", "one", "three", "two"]),
+])  # fmt: skip
 def test_a_directory_means_the_files_that_no_pattern_excludes(folder, patterns, names):
     (folder / "launcher.toml").write_text(f"exclude = {patterns}\n")
     assert found(folder) == names
@@ -75,16 +72,10 @@ def test_patterns_above_the_work_tree_have_no_effect(folder):
     assert found(folder / "sub") == ["four", "three"]
 
 
-@pytest.mark.parametrize(
-    ("exclude", "expected"),
-    [
-        ('"bad"', '1:11 wrong-type `exclude` must be a list, not the text "bad"'),
-        (
-            str(["*x*y*z*"] * 65),
-            "1:11 invalid-value `exclude`: more than 64 patterns have more than 2 wildcards",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("exclude", "expected"), [
+    ('"bad"', '1:11 wrong-type `exclude` must be a list, not the text "bad"'),
+    (str(["*x*y*z*"] * 65), "1:11 invalid-value `exclude`: more than 64 patterns have more than 2 wildcards"),
+])  # fmt: skip
 def test_wrong_patterns_are_reported_with_their_place_and_leave_nothing_out(folder, exclude, expected):
     (folder / "launcher.toml").write_text(f"exclude = {exclude}\n")
     compiled = compile_files(["."], environment=Environment(cwd=str(folder), environ={}))

@@ -37,9 +37,8 @@ def test_the_wrong_example_gives_exactly_the_code_and_the_right_example_is_clean
         found = document.get("diagnostics", [])
         assert [diagnostic["code"] for diagnostic in found] == codes, found
         is_warning = code in WARNINGS
-        assert [diagnostic["severity"] for diagnostic in found] == [
-            "warning" if is_warning else "error"
-        ] * len(codes)
+        severity = "warning" if is_warning else "error"
+        assert [each["severity"] for each in found] == [severity] * len(codes)
         assert exit_code == (6 if codes and not is_warning else 0)
 
 

@@ -117,9 +117,8 @@ def test_explain_prints_cause_example_and_remedy(capsys: pytest.CaptureFixture[s
     assert main(["explain", "last_failed"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "reason[last_failed]: the latest attempt failed"
-    assert (
-        "    $ launcher plan job.launcher.yaml" in lines[lines.index("Example:") : lines.index("What to do:")]
-    )
+    example = lines[lines.index("Example:") : lines.index("What to do:")]
+    assert "    $ launcher plan job.launcher.yaml" in example
     assert lines[-1].endswith("--retry-failed")
     assert main(["explain", "last_failed", "--json"]) == 0
     assert {"why", "example", "remedy", "typed"} <= json.loads(capsys.readouterr().out).keys()

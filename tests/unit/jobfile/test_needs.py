@@ -149,9 +149,8 @@ def project(folder: Path) -> Path:
 
 def test_a_need_is_the_same_whichever_files_are_given(tmp_path: Path) -> None:
     job(project(tmp_path), "train", "matrix: {n: [1, $<var.last>]}\nvars: {last: {type: int, default: 2}}")
-    path = job(
-        tmp_path, "sum", "needs: [train]\nvars: {last: {type: int, default: 2}}\nmatrix: {m: [$<var.last>]}"
-    )
+    text = "needs: [train]\nvars: {last: {type: int, default: 2}}\nmatrix: {m: [$<var.last>]}"
+    path = job(tmp_path, "sum", text)
     for variables in ({}, {"last": "7"}):
         whole = compile_files([str(tmp_path)], variables=variables).launches
         alone = compile_files([str(path)], variables=variables).launches
@@ -175,21 +174,13 @@ def test_load_job_resolves_a_need_to_the_jobs_of_a_matrix_in_another_file(tmp_pa
     assert load_job(job(tmp_path, "sum", "needs: [train]")).needs == (Need("train-1"), Need("train-2"))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "name: train\nvars: {n: {type: int}}\nmatrix: {n: [1, $<var.n>]}\n",
-        "name: train\nvars: {n: {type: int}}\nmatrix: {n: [1, 2], exclude: [{n: $<var.n>}]}\n",
-        "name: train\nmatrix: {n: [1, {}]}\n",
-        "name: train\nmatrix: 3\n",
-        "name: train\nnonsense\nmatrix: {n: [1, 2]}\n",
-        "name: train\nname: other\nmatrix: {n: [1, 2]}\n",
-        "name: train\nmatrix: {n: [1,",
-        "name: [train]\n",
-        "train: name\n",
-        "{ name: train",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "name: train\nvars: {n: {type: int}}\nmatrix: {n: [1, $<var.n>]}\n",
+    "name: train\nvars: {n: {type: int}}\nmatrix: {n: [1, 2], exclude: [{n: $<var.n>}]}\n",
+    "name: train\nmatrix: {n: [1, {}]}\n", "name: train\nmatrix: 3\n",
+    "name: train\nnonsense\nmatrix: {n: [1, 2]}\n", "name: train\nname: other\nmatrix: {n: [1, 2]}\n",
+    "name: train\nmatrix: {n: [1,", "name: [train]\n", "train: name\n", "{ name: train",
+])  # fmt: skip
 def test_a_name_whose_jobs_are_not_known_is_not_resolved(tmp_path: Path, text: str) -> None:
     (project(tmp_path) / "train.launcher.yaml").write_text(f"version: 1\n{text}")
     found = load_job(job(tmp_path, "sum", "needs: [train]"))

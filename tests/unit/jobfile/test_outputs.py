@@ -46,14 +46,11 @@ def with_image(text: str) -> str:
     return text.replace("{entrypoint", "{image: 'busybox:1.37', entrypoint")
 
 
-@pytest.mark.parametrize(
-    ("keeper", "reader", "engine", "why"),
-    [
-        (IN_DOCKER, "", "", "local_docker keeps the output folder of `prepare`, and an app of local_cwd"),
-        ("", IN_DOCKER, "ssh://ann@node1", "the engine at ssh://ann@node1 has no folders of this machine"),
-        ("", IN_DOCKER, "tcp://127.0.0.1:2375", "has no folders of this machine"),
-    ],
-)
+@pytest.mark.parametrize(("keeper", "reader", "engine", "why"), [
+    (IN_DOCKER, "", "", "local_docker keeps the output folder of `prepare`, and an app of local_cwd"),
+    ("", IN_DOCKER, "ssh://ann@node1", "the engine at ssh://ann@node1 has no folders of this machine"),
+    ("", IN_DOCKER, "tcp://127.0.0.1:2375", "has no folders of this machine"),
+])  # fmt: skip
 def test_a_folder_of_another_engine_is_an_error_at_the_reference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeper: str, reader: str, engine: str, why: str
 ) -> None:

@@ -17,14 +17,9 @@ USE += (
 # Files of values
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("v.yaml", "n: 0.10\ns: no\n"),
-        ("v.json", '{"n": 0.10, "s": "no"}'),
-        ("v.toml", 'n = 0.10\ns = "no"\n'),
-    ],
-)
+@pytest.mark.parametrize(("name", "text"), [
+    ("v.yaml", "n: 0.10\ns: no\n"), ("v.json", '{"n": 0.10, "s": "no"}'), ("v.toml", 'n = 0.10\ns = "no"\n'),
+])  # fmt: skip
 def test_values_come_from_files_as_they_are_written(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
     assert launch(tmp_path, USE, var_files=[name]).app.roles[0].args == ["0.10", "no"]
@@ -43,13 +38,10 @@ def test_var_wins_over_files_later_files_win_and_all_win_over_the_file_itself(tm
     assert args("b.yaml") == ["2", "t"]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("n: x\n", 'variable `n` is "x" from v.yaml:1, and must be a number'),
-        ("\ns: 3\n", "variable `s` is 3 from v.yaml:2, and must be text"),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    ("n: x\n", 'variable `n` is "x" from v.yaml:1, and must be a number'),
+    ("\ns: 3\n", "variable `s` is 3 from v.yaml:2, and must be text"),
+])  # fmt: skip
 def test_a_wrong_value_points_at_the_definition_and_at_the_file(tmp_path, text, expected):
     (tmp_path / "v.yaml").write_text(text)
     compiled = compile_text(tmp_path, USE, var_files=["v.yaml"])
@@ -57,16 +49,11 @@ def test_a_wrong_value_points_at_the_definition_and_at_the_file(tmp_path, text, 
     assert [place.file for place in compiled.diagnostics[0].related] == ["v.yaml"]
 
 
-@pytest.mark.parametrize(
-    ("text", "place", "label"),
-    [
-        ("n: 1\nm: [1]\n", "2:4 wrong-type", "write a text, a number or a truth value"),
-        ("n: 1\nss: x\n", "2:5 unknown-variable", "did you mean `s`?"),
-        ("n: 1\nn: 2\n", "2:1 duplicate-key", ""),
-        ("- n\n", "1:1 wrong-type", ""),
-        ("n: {\n", "1:5 yaml-syntax", ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "place", "label"), [
+    ("n: 1\nm: [1]\n", "2:4 wrong-type", "write a text, a number or a truth value"),
+    ("n: 1\nss: x\n", "2:5 unknown-variable", "did you mean `s`?"), ("n: 1\nn: 2\n", "2:1 duplicate-key", ""),
+    ("- n\n", "1:1 wrong-type", ""), ("n: {\n", "1:5 yaml-syntax", ""),
+])  # fmt: skip
 def test_a_mistake_in_a_file_of_values_is_shown_in_that_file(tmp_path, text, place, label):
     (tmp_path / "v.yaml").write_text(text)
     compiled = compile_text(tmp_path, USE, var_files=["v.yaml"])

@@ -109,20 +109,16 @@ def test_the_reader_and_the_project_schema_refuse_the_same_texts(text, tmp_path)
     options = {
         name: (lambda known=each: known.options) for name, each in published.declared_schedulers().items()
     }
-    assert [found.code for found in read_config("launcher.toml", str(file), options).problems] == [
-        WRONG[text]
-    ]
+    found = read_config("launcher.toml", str(file), options).problems
+    assert [each.code for each in found] == [WRONG[text]]
     assert not is_valid(text)
 
 
 def test_the_docs_page_of_launcher_toml_names_every_entry():
     page = (ROOT / "docs" / "launcher-toml.md").read_text()
     table = page[page.index("## Every table") :]
-    inner = [
-        key
-        for name in ("queue", "budget", "notify", "ci", "defaults")
-        for key in FIELDS_OF[name]["properties"]
-    ]
+    tables = ("queue", "budget", "notify", "ci", "defaults")
+    inner = [key for name in tables for key in FIELDS_OF[name]["properties"]]
     inner += [key for command in FIELDS_OF["cli"]["properties"].values() for key in command["properties"]]
     assert [key for key in FIELDS_OF if not re.search(rf"^\| `\[?{key}\b", table, re.M)] == []
     assert [key for key in inner if f"`{key}`" not in table] == []

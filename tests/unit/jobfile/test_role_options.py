@@ -31,17 +31,14 @@ def roles(made: Compiled) -> list[dict[str, Any]]:
     return [role.cfg for role in made.launches[0].app.roles]
 
 
-@pytest.mark.parametrize(
-    ("top", "cfg", "left"),
-    [
-        ("", "{read_only: false, cap_add: [SYS_PTRACE]}", {"cap_add": ["SYS_PTRACE"]}),
-        ("cfg: {user: 1000}", "{user: 1000}", {}),
-        ("cfg: {user: 1000}", "{user: '1000', shm_size: 1024}", {"shm_size": "1024"}),
-        ("cfg: {read_only: true}", "{read_only: false}", {"read_only": False}),
-        ("cfg: {tmpfs: [/run]}", "{tmpfs: [/tmp]}", {"tmpfs": ["/tmp"]}),
-        ("defaults: {role: {cfg: {user: root}}}", "{shm_size: 8m}", {"user": "root", "shm_size": "8m"}),
-    ],
-)
+@pytest.mark.parametrize(("top", "cfg", "left"), [
+    ("", "{read_only: false, cap_add: [SYS_PTRACE]}", {"cap_add": ["SYS_PTRACE"]}),
+    ("cfg: {user: 1000}", "{user: 1000}", {}),
+    ("cfg: {user: 1000}", "{user: '1000', shm_size: 1024}", {"shm_size": "1024"}),
+    ("cfg: {read_only: true}", "{read_only: false}", {"read_only": False}),
+    ("cfg: {tmpfs: [/run]}", "{tmpfs: [/tmp]}", {"tmpfs": ["/tmp"]}),
+    ("defaults: {role: {cfg: {user: root}}}", "{shm_size: 8m}", {"user": "root", "shm_size": "8m"}),
+])  # fmt: skip
 def test_a_role_keeps_only_options_that_differ_from_the_options_of_the_job(tmp_path, top, cfg, left):
     assert roles(compiled(tmp_path, cfg, top))[0] == left
 
@@ -61,16 +58,13 @@ def test_defaults_of_the_project_apply_to_the_options_of_roles(tmp_path):
     assert made.launches[0].cfg == {"user": "7", "ulimits": {"nofile": "64"}}
 
 
-@pytest.mark.parametrize(
-    ("target", "expected"),
-    [
-        ("{scheduler: local_cwd}", [{}, {}]),
-        ("{scheduler: local_docker}", [{"user": "1", "shm_size": "8m"}, {"user": "1"}]),
-        ("{timeout: 3m}", [{"user": "1", "shm_size": "8m"}, {"user": "1"}]),
-        ("{roles: {main: {cfg: null}}}", [{}, {"user": "1"}]),
-        ("{roles: {main: {cfg: {shm_size: null, user: 2}}}}", [{"user": "2"}, {"user": "1"}]),
-    ],
-)
+@pytest.mark.parametrize(("target", "expected"), [
+    ("{scheduler: local_cwd}", [{}, {}]),
+    ("{scheduler: local_docker}", [{"user": "1", "shm_size": "8m"}, {"user": "1"}]),
+    ("{timeout: 3m}", [{"user": "1", "shm_size": "8m"}, {"user": "1"}]),
+    ("{roles: {main: {cfg: null}}}", [{}, {"user": "1"}]),
+    ("{roles: {main: {cfg: {shm_size: null, user: 2}}}}", [{"user": "2"}, {"user": "1"}]),
+])  # fmt: skip
 def test_a_target_with_another_scheduler_drops_the_options_of_roles(tmp_path, target, expected):
     top = f"defaults: {{role: {{cfg: {{user: 1}}}}}}\ntargets: {{dev: {target}}}"
     assert roles(compiled(tmp_path, "{shm_size: 8m}", top, target="dev")) == expected
@@ -83,13 +77,10 @@ def test_an_option_of_the_whole_job_gets_the_advice_to_move_it_to_the_job(tmp_pa
     assert found.hint == "a role may set: cap_add, extra_hosts, read_only, shm_size, tmpfs, ulimits, user"
 
 
-@pytest.mark.parametrize(
-    ("scheduler", "cfg", "shown"),
-    [
-        ("local_cwd", "{shm_size: 8m}", "local_cwd does not support `cfg`: run it on local_docker"),
-        ("slurm", "{nodes: 2}", "option `nodes` is one of the whole job, and no role can set it"),
-    ],
-)
+@pytest.mark.parametrize(("scheduler", "cfg", "shown"), [
+    ("local_cwd", "{shm_size: 8m}", "local_cwd does not support `cfg`: run it on local_docker"),
+    ("slurm", "{nodes: 2}", "option `nodes` is one of the whole job, and no role can set it"),
+])  # fmt: skip
 def test_a_scheduler_without_options_of_roles_refuses_them(tmp_path, scheduler, cfg, shown):
     text = JOB.format(cfg=cfg, top="").replace("local_docker", scheduler).replace('"busybox:1.37"', '""')
     (tmp_path / "job.launcher.yaml").write_text(text)

@@ -33,9 +33,8 @@ def _document(roles: str) -> Any:
 
 
 def test_the_document_holds_the_order_of_roles_only_where_it_is_set() -> None:
-    server, main = _document(
-        SERVER + "  main: {entrypoint: m, depends_on: {server: started}, retry_delay: 1m}\n"
-    )
+    main = "  main: {entrypoint: m, depends_on: {server: started}, retry_delay: 1m}\n"
+    server, main = _document(SERVER + main)
     assert server == {"name": "server", "entrypoint": "s", "service": True, "ready": {"port": 80}}
     assert main == {"name": "main", "entrypoint": "m", "depends_on": {"server": "started"}, "retry_delay": 60}
 
@@ -62,22 +61,19 @@ def test_the_order_of_roles_survives_documents_and_processes() -> None:
     assert made["roles"][1]["args"] == ["$<role.server.host>"]
 
 
-@pytest.mark.parametrize(
-    ("roles", "message"),
-    [
-        ([Role("a", "", entrypoint="x", depends_on={"b": "ready"})], "there is no role `b`; there are: a"),
-        ([Role("a", "", entrypoint="x", service=True)], "all roles are services"),
-        ([Role("a", "", entrypoint="x", service=1)], "service is True or False, got 1"),
-        ([Role("a", "", entrypoint="x", ready={"port": 1})], "want a Probe, got"),
-        ([Role("a", "", entrypoint="x", ready=Probe())], "a probe needs `port`"),
-        ([Role("a", "", entrypoint="x", ready=Probe(command="ls"))], "command is a tuple of texts"),
-        ([Role("a", "", entrypoint="x", ready=Probe(file=3))], "file is text, got 3"),
-        ([Role("a", "", entrypoint="x", ready=Probe(port=0))], "a port is an integer from 1 to 65535"),
-        ([Role("a", "", entrypoint="x", depends_on=["b"])], "depends_on is a mapping"),
-        ([Role("a", "", entrypoint="x", retry_delay=301)], "retry_delay is at most 300, got 301"),
-        ([Role("a", "", entrypoint="$<role.b.host>")], "`$<role.b.host>` names no role of this app"),
-    ],
-)
+@pytest.mark.parametrize(("roles", "message"), [
+    ([Role("a", "", entrypoint="x", depends_on={"b": "ready"})], "there is no role `b`; there are: a"),
+    ([Role("a", "", entrypoint="x", service=True)], "all roles are services"),
+    ([Role("a", "", entrypoint="x", service=1)], "service is True or False, got 1"),
+    ([Role("a", "", entrypoint="x", ready={"port": 1})], "want a Probe, got"),
+    ([Role("a", "", entrypoint="x", ready=Probe())], "a probe needs `port`"),
+    ([Role("a", "", entrypoint="x", ready=Probe(command="ls"))], "command is a tuple of texts"),
+    ([Role("a", "", entrypoint="x", ready=Probe(file=3))], "file is text, got 3"),
+    ([Role("a", "", entrypoint="x", ready=Probe(port=0))], "a port is an integer from 1 to 65535"),
+    ([Role("a", "", entrypoint="x", depends_on=["b"])], "depends_on is a mapping"),
+    ([Role("a", "", entrypoint="x", retry_delay=301)], "retry_delay is at most 300, got 301"),
+    ([Role("a", "", entrypoint="$<role.b.host>")], "`$<role.b.host>` names no role of this app"),
+])  # fmt: skip
 def test_an_app_from_python_is_checked_as_a_job_file_is(roles: list[Role], message: str) -> None:
     assert any(found.message.startswith(message) for found in check_app(AppDef("app", roles))), check_app(
         AppDef("app", roles)
@@ -91,6 +87,5 @@ def test_a_circle_is_reported_once_from_its_first_role() -> None:
         Role("b", "", entrypoint="x", depends_on={"a": "started"}),
         Role("c", "", entrypoint="x", depends_on={"b": "started"}),
     ]
-    assert [found.message for found in check_app(AppDef("app", roles))] == [
-        "roles wait for each other: a → c → b → a"
-    ]
+    found = [each.message for each in check_app(AppDef("app", roles))]
+    assert found == ["roles wait for each other: a → c → b → a"]

@@ -27,15 +27,10 @@ def test_the_document_has_the_command_that_runs_the_script() -> None:
     assert digest(document(written)) == digest(document(same))
 
 
-@pytest.mark.parametrize(
-    ("shell", "script", "code"),
-    [
-        ("sh", "false; true", 1),
-        ("sh", "echo $unset_here; true", 2),
-        ("bash", "false | true", 1),
-        ("bash", "true | true", 0),
-    ],
-)
+@pytest.mark.parametrize(("shell", "script", "code"), [
+    ("sh", "false; true", 1), ("sh", "echo $unset_here; true", 2), ("bash", "false | true", 1),
+    ("bash", "true | true", 0),
+])  # fmt: skip
 def test_the_script_ends_at_its_first_failure(shell: str, script: str, code: int) -> None:
     role = _launch(f"    run: {script}\n    shell: {shell}\n").app.roles[0]
     ended = subprocess.run([role.entrypoint, *role.args], capture_output=True, check=False)

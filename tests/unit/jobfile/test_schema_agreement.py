@@ -89,9 +89,8 @@ LAYERS = [
     "targets: {dev: {vars: {s: {default: b}}, metadata: {a: c}, lifecycle: {on_failed: rerun}}}\n",
 ]
 
-VALIDATOR = Draft202012Validator(
-    job_schema({name: SchedulerSchema("", SCHEDULERS[name]()) for name in SCHEDULERS})
-)
+SCHEMAS = {name: SchedulerSchema("", make()) for name, make in SCHEDULERS.items()}
+VALIDATOR = Draft202012Validator(job_schema(SCHEMAS))
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # a fixture judges thousands of files twice
 

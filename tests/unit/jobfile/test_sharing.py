@@ -152,22 +152,16 @@ A = 1
 """
 
 
-@pytest.mark.parametrize(
-    ("path", "place"),
-    [
-        (("name",), "job.launcher.toml:2"),
-        (("roles", "main", "env", "A"), "job.launcher.toml:6"),
-        (("roles", "main", "max_retries"), "base.launcher.yaml:7"),
-        (("roles", "main", "entrypoint"), "root.launcher.toml:4"),
-        (("roles", "main", "num_replicas"), "root.launcher.toml:5"),
-        (("roles", "main", "image"), "launcher.toml:4"),
-        (("timeout",), "launcher.toml:2"),
-        (("enabled",), "base.launcher.yaml:10"),
-        (("metadata", "of"), "launcher.toml:7"),
-        (("needs", "first"), "root.launcher.toml:7"),
-        (("needs", "second"), "base.launcher.yaml:11"),
-    ],
-)
+@pytest.mark.parametrize(("path", "place"), [
+    (("name",), "job.launcher.toml:2"),
+    (("roles", "main", "env", "A"), "job.launcher.toml:6"),
+    (("roles", "main", "max_retries"), "base.launcher.yaml:7"),
+    (("roles", "main", "entrypoint"), "root.launcher.toml:4"),
+    (("roles", "main", "num_replicas"), "root.launcher.toml:5"),
+    (("roles", "main", "image"), "launcher.toml:4"), (("timeout",), "launcher.toml:2"),
+    (("enabled",), "base.launcher.yaml:10"), (("metadata", "of"), "launcher.toml:7"),
+    (("needs", "first"), "root.launcher.toml:7"), (("needs", "second"), "base.launcher.yaml:11"),
+])  # fmt: skip
 def test_each_value_has_its_file_and_line(repository: Path, path: tuple[str, ...], place: str) -> None:
     write(repository, TRACED)
     result = compiled(repository, target="dev")
@@ -202,9 +196,8 @@ def test_a_component_of_a_parent_is_beside_the_job_file(repository: Path) -> Non
     own = "from launcher.specs import AppDef, Role\ndef make() -> AppDef:\n"
     own += "    return AppDef('a', [Role('main', image='', entrypoint='x')])\n"
     child = "version: 1\nname: job\nextends: ../base.launcher.yaml\n"
-    write(
-        repository, f"{BASE}component: own.py:make\n== jobs/job.launcher.yaml\n{child}== jobs/own.py\n{own}"
-    )
+    own = f"== jobs/own.py\n{own}"
+    write(repository, f"{BASE}component: own.py:make\n== jobs/job.launcher.yaml\n{child}{own}")
     assert launches(repository, components=True)["job"].app.roles[0].entrypoint == "x"
 
 
@@ -213,10 +206,8 @@ def test_a_component_of_a_parent_is_beside_the_job_file(repository: Path) -> Non
 
 @pytest.mark.parametrize("kind", ["yaml", "toml"])
 def test_a_job_has_the_digest_that_it_has_in_a_file_of_its_own(repository: Path, kind: str) -> None:
-    job = {
-        "timeout": "1h",
-        "roles": {"main": {"entrypoint": "x", "env": {"A": "1"}, "args": ["$<job.name>"]}},
-    }
+    main = {"entrypoint": "x", "env": {"A": "1"}, "args": ["$<job.name>"]}
+    job = {"timeout": "1h", "roles": {"main": main}}
     jobs = {"version": 1, "jobs": {"a": job, "b": {**job, "timeout": "2h"}}}
     (repository / f"jobs.launcher.{kind}").write_text(in_format(jobs, kind))
     several = launches(repository)

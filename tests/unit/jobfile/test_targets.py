@@ -24,9 +24,8 @@ MISTAKES = [case for _, case in read(FOLDER / "targets.txt") if case is not None
 
 @pytest.mark.parametrize("case", MISTAKES)
 def test_a_mistake_in_an_overlay_is_found_there_whatever_target_was_asked_for(tmp_path, case):
-    found = {
-        target: places(compile_text(tmp_path, case.text, target=target)) for target in (None, "ok", "dev")
-    }
+    targets = (None, "ok", "dev")
+    found = {target: places(compile_text(tmp_path, case.text, target=target)) for target in targets}
     assert found["ok"] == found["dev"] == found[None] != []
 
 

@@ -16,33 +16,27 @@ def arg(folder: Path, definition: str, given: Mapping[str, Any] | None = None, *
     return launch(folder, text, variables=given, environ=environ).app.roles[0].args[0]
 
 
-@pytest.mark.parametrize(
-    ("definition", "given", "expected"),
-    [
-        ("{type: float}", "1e-3", "1e-3"), ("{type: float}", 0.5, "0.5"), ("{type: float}", 2, "2.0"),
-        ("{type: int}", 5, "5"), ("{type: bool}", "yes", "true"), ("{type: bool}", False, "false"),
-        ("{type: str}", " x ", " x "), ("{type: str}", "", ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("definition", "given", "expected"), [
+    ("{type: float}", "1e-3", "1e-3"), ("{type: float}", 0.5, "0.5"), ("{type: float}", 2, "2.0"),
+    ("{type: int}", 5, "5"), ("{type: bool}", "yes", "true"), ("{type: bool}", False, "false"),
+    ("{type: str}", " x ", " x "), ("{type: str}", "", ""),
+])  # fmt: skip
 def test_a_value_within_text_keeps_its_spelling(tmp_path, definition, given, expected):
     assert arg(tmp_path, definition, None if given is None else {"v": given}) == expected
 
 
-@pytest.mark.parametrize(
-    ("definition", "given", "expected"),
-    [
-        ("{type: int}", "x", 'variable `v` is "x" from --var v, and must be a whole number'),
-        ("{type: int}", "1.0", 'variable `v` is "1.0" from --var v, and must be a whole number'),
-        ("{type: int}", True, "variable `v` is true from --var v, and must be a whole number"),
-        ("{type: float}", "nan", 'variable `v` is "nan" from --var v, and must be a number'),
-        ("{type: bool}", "maybe", 'variable `v` is "maybe" from --var v, and must be true or false'),
-        ("{type: str}", 3, "variable `v` is 3 from --var v, and must be text"),
-        ("{type: int, min: 2}", "1", "variable `v` is 1 from --var v, less than 2"),
-        ("{type: float, max: 1}", "1.5", "variable `v` is 1.5 from --var v, more than 1.0"),
-        ("{type: str, choices: [aa, bb]}", "ab",
-            'variable `v` is "ab" from --var v, which is none of its choices'),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("definition", "given", "expected"), [
+    ("{type: int}", "x", 'variable `v` is "x" from --var v, and must be a whole number'),
+    ("{type: int}", "1.0", 'variable `v` is "1.0" from --var v, and must be a whole number'),
+    ("{type: int}", True, "variable `v` is true from --var v, and must be a whole number"),
+    ("{type: float}", "nan", 'variable `v` is "nan" from --var v, and must be a number'),
+    ("{type: bool}", "maybe", 'variable `v` is "maybe" from --var v, and must be true or false'),
+    ("{type: str}", 3, "variable `v` is 3 from --var v, and must be text"),
+    ("{type: int, min: 2}", "1", "variable `v` is 1 from --var v, less than 2"),
+    ("{type: float, max: 1}", "1.5", "variable `v` is 1.5 from --var v, more than 1.0"),
+    ("{type: str, choices: [aa, bb]}", "ab",
+        'variable `v` is "ab" from --var v, which is none of its choices'),
+])  # fmt: skip
 def test_a_given_value_of_a_variable_is_checked(tmp_path, definition, given, expected):
     compiled = compile_text(tmp_path, HEAD + f"vars: {{v: {definition}}}\n" + USE, variables={"v": given})
     assert [found.message for found in compiled.diagnostics] == [expected]

@@ -95,6 +95,5 @@ def labels(compiled: Compiled) -> list[str]:
 
 def git(folder: Path, *args: str) -> str:
     who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]
-    return subprocess.run(
-        ["git", *who, *args], cwd=folder, check=True, capture_output=True, text=True
-    ).stdout.strip()
+    got = subprocess.run(["git", *who, *args], cwd=folder, check=True, capture_output=True, text=True)
+    return got.stdout.strip()

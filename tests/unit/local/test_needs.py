@@ -77,10 +77,8 @@ def test_a_reused_pid_is_another_process(tmp_path: Path) -> None:
     own, start = os.getpid(), pids.start_time(os.getpid())
     assert start is not None
     record.append(
-        {
-            "v": 1, "e": "supervisor", "pid": own, "start": start, "boot": pids.boot_id(),
-            "handle": 'a://b/"pid":7,',
-        }
+        {"v": 1, "e": "supervisor", "pid": own, "start": start, "boot": pids.boot_id(),
+            "handle": 'a://b/"pid":7,'}
     )  # fmt: skip
     assert holder(str(tmp_path)) == ("supervisor", own, start)
     assert pids.open_pid(own, start + 1) is None

@@ -30,16 +30,14 @@ def _needs(role: str, condition: str) -> dict[str, Any]:
 
 def test_a_program_that_an_earlier_role_makes_need_not_exist_before(app: Driven) -> None:
     make = "printf '#!/bin/sh\\necho made' >tool; chmod +x tool"
-    view = app.run(
-        app.role("build", sh(make)), app.role("main", ["./tool"], rules=_needs("build", "succeeded"))
-    )
+    rules = _needs("build", "succeeded")
+    view = app.run(app.role("build", sh(make)), app.role("main", ["./tool"], rules=rules))
     assert (view.state, app.log()) == ("succeeded", "made\n")
 
 
 def test_a_later_role_without_its_program_is_found_at_create(app: Driven) -> None:
-    answer = app.create(
-        app.role("first", sh("true")), app.role("main", ["nosuch"], rules=_needs("first", "started"))
-    )
+    main = app.role("main", ["nosuch"], rules=_needs("first", "started"))
+    answer = app.create(app.role("first", sh("true")), main)
     assert "no such executable: nosuch" in answer["error"]
 
 
@@ -53,21 +51,17 @@ def test_a_later_role_that_cannot_start_fails_the_app(app: Driven) -> None:
     assert view.message.startswith("main/0 could not be started: no such executable: ./nosuch")
 
 
-@pytest.mark.parametrize(
-    ("probe", "why"),
-    [
-        ({"port": 1}, "nothing listens on port 1"),
-        *(
-            pytest.param(probe, why, marks=pytest.mark.slow)
-            for probe, why in (
-                ({"file": "old"}, "the file old is older than the replica"),
-                ({"command": ["sh", "-c", "exit 7"]}, "`sh` exited with 7"),
-                ({"command": ["sleep", "1000"]}, "`sleep` has not ended yet"),
-            )
-        ),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("probe", "why"), [
+    ({"port": 1}, "nothing listens on port 1"),
+    *(
+        pytest.param(probe, why, marks=pytest.mark.slow)
+        for probe, why in (
+            ({"file": "old"}, "the file old is older than the replica"),
+            ({"command": ["sh", "-c", "exit 7"]}, "`sh` exited with 7"),
+            ({"command": ["sleep", "1000"]}, "`sleep` has not ended yet"),
+        )
+    ),
+], ids=str)  # fmt: skip
 def test_a_replica_that_is_not_ready_in_time_has_failed(app: Driven, probe: dict[str, Any], why: str) -> None:
     (Path(app.cwd) / "old").touch()
     os.utime(Path(app.cwd) / "old", (1, 1))
@@ -88,10 +82,8 @@ def test_http_is_ready_with_2xx_and_3xx(app: Driven, answer: str, is_ready: bool
     reply = f"HTTP/1.1 {answer}\\r\\n\\r\\n"
     code = SERVE + f"\nwhile 1: c,_=s.accept(); c.recv(999); c.sendall(b'{reply}'); c.close()"
     server = app.role("server", ["python3", "-c", code, str(port), "0"])
-    server["rules"] = {
-        "service": True,
-        "ready": {"http": "/", "port": port, "timeout": 30 if is_ready else 3},
-    }
+    ready = {"http": "/", "port": port, "timeout": 30 if is_ready else 3}
+    server["rules"] = {"service": True, "ready": ready}
     view = app.run(server, app.role("main", sh("true"), rules=_needs("server", "ready")))
     assert view.state == ("succeeded" if is_ready else "failed"), view.message
 

@@ -36,9 +36,8 @@ def test_an_endless_series_of_failures_is_cancelled_like_anything_else(app: Driv
 
 
 def test_replicas_of_a_role_keep_their_own_environments(app: Driven) -> None:
-    role = app.role(
-        "main", *[sh("echo $LAUNCHER_RESTART $A $B; exit $((1 - LAUNCHER_RESTART))")] * 3, retries=1
-    )
+    script = "echo $LAUNCHER_RESTART $A $B; exit $((1 - LAUNCHER_RESTART))"
+    role = app.role("main", *[sh(script)] * 3, retries=1)
     for k, own in enumerate(({"A": "a", "B": "b"}, {"A": "other"}, {"B": "b"})):
         role["replicas"][k]["env"].update(own)
     assert app.run(role).state == "succeeded"

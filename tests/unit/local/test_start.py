@@ -80,18 +80,12 @@ def test_logs_of_another_run_are_neither_mixed_nor_removed(app: Driven, tmp_path
     assert old.read_text() == "precious"
 
 
-def test_a_folder_that_cannot_be_made_is_an_error(app: Driven, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("place", "why"), [
+    ("file", "Not a directory"), ("/proc/none", "No such file or directory"),
+    ("made/{long}", "File name too long"),
+])  # fmt: skip
+def test_a_log_folder_that_cannot_be_made_is_an_error_and_leaves_no_folder(app, tmp_path, place, why):
     (tmp_path / "file").write_text("")
-    answer = app.create(app.role("main", ["true"], log_dir=str(tmp_path / "file")))
-    assert answer["error"] == f"cannot make the folder {tmp_path}/file/main/0: Not a directory"
-
-
-@pytest.mark.parametrize(
-    ("place", "why"), [("/proc/none", "No such file or directory"), ("made/{long}", "File name too long")]
-)
-def test_a_log_folder_that_cannot_be_made_is_an_error_and_leaves_no_folder(
-    app: Driven, tmp_path: Path, place: str, why: str
-) -> None:
     folder = tmp_path / place.format(long="x" * 300)
     answer = app.create(app.role("main", ["true"], log_dir=str(folder)))
     assert answer["error"] == f"cannot make the folder {folder}/main/0: {why}"

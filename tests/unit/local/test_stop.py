@@ -48,9 +48,8 @@ def test_a_suspended_replica_gets_the_signal_of_the_cancel(app: Driven) -> None:
 
 
 def test_processes_in_another_session_are_killed_with_the_app(app: Driven) -> None:
-    app.start(
-        app.role("main", sh("setsid -f sleep 1234; env -i setsid -f sleep 4321; echo ready; sleep 1000"))
-    )
+    script = "setsid -f sleep 1234; env -i setsid -f sleep 4321; echo ready; sleep 1000"
+    app.start(app.role("main", sh(script)))
     app.until_log("ready")
     started = {each.pid: each.start for each in pids.descendants([app.pid])}
     assert len(started) >= 3

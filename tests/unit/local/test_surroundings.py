@@ -15,10 +15,8 @@ def test_the_environment_of_a_role_overrides_the_inherited_environment(app: Driv
 
 
 def test_the_inherited_path_comes_behind_the_path_of_the_role(app: Driven) -> None:
-    app.run(
-        app.role("main", ["/bin/sh", "-c", "echo $PATH"], env={"PATH": "/mine"}),
-        env={"PATH": "/bin:/usr/bin"},
-    )
+    role = app.role("main", ["/bin/sh", "-c", "echo $PATH"], env={"PATH": "/mine"})
+    app.run(role, env={"PATH": "/bin:/usr/bin"})
     assert app.log() == "/mine:/bin:/usr/bin\n"
 
 

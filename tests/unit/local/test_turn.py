@@ -213,14 +213,10 @@ def close(app: Driven) -> None:
     app.hang_up()
 
 
-@pytest.mark.parametrize(
-    ("end", "message"),
-    [
-        (lambda app: os.kill(app.pid, signal.SIGTERM), "stopped by signal 15"),
-        (close, "its Runner was closed"),
-    ],
-    ids=["a signal", "a closed client"],
-)
+@pytest.mark.parametrize(("end", "message"), [
+    (lambda app: os.kill(app.pid, signal.SIGTERM), "stopped by signal 15"),
+    (close, "its Runner was closed"),
+], ids=["a signal", "a closed client"])  # fmt: skip
 def test_an_attached_app_that_is_ended_gives_up_its_place(supervise, holder, table, end, message):
     app = supervise()
     assert go(app, table, 2, attached=True) == {"ok": "queued"}
@@ -332,9 +328,7 @@ def test_a_supervisor_without_an_ask_loads_nothing_for_turns(supervise: Supervis
     assert app.ask({"op": "go", "turn": None}) == {"ok": "started"}
     app.exited()
     assert "launcher.schedulers.local.supervisor" in app.errors
-    assert not [
-        name for name in app.errors.split() if name.startswith("launcher.turns") or name.endswith(".turn")
-    ]
+    assert not [n for n in app.errors.split() if n.startswith("launcher.turns") or n.endswith(".turn")]
 
 
 def test_processes_of_two_supervisors_that_die_one_after_the_other_are_ended(supervise, table):

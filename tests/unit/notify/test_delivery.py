@@ -9,25 +9,17 @@ from launcher.errors import LauncherError, SecretError
 from launcher.notify import DeliveryError, body_of, deliver, deliver_all, id_of
 from launcher.specs.notify import Destination, MalformedAddressError, check_address, key_bytes, parse
 from launcher.state.records import AppRecord
-from tests.sink import KEY, Sink
+from tests.sink import Sink
 
 ID = id_of("train-1-abcde", "failed", "0123456789")
 
 
 @pytest.fixture
 def body() -> str:
-    app = AppRecord(
-        "local_cwd", "p", "train-1-abcde", key=("p", "default", "train"), number=1, state="failed"
-    )
+    key = ("p", "default", "train")
+    app = AppRecord("local_cwd", "p", "train-1-abcde", key=key, number=1, state="failed")
     app.message, app.ended_at = "main/0 exited with 3: \x1b[31mbo\u00f6m", 1.5
     return body_of(app)
-
-
-@pytest.fixture
-def sink(monkeypatch):
-    monkeypatch.setenv("HOOK_KEY", KEY)
-    with Sink() as made:
-        yield made
 
 
 def test_a_request_carries_the_headers_and_the_signature_of_standard_webhooks(sink, body):

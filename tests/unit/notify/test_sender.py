@@ -16,13 +16,6 @@ ATTEMPT = replace(attempt(), state="lost", ended_at=2000.0)
 APP_ID = ATTEMPT.app_id
 
 
-@pytest.fixture
-def sink(monkeypatch, launcher_home):
-    monkeypatch.setenv("HOOK_KEY", KEY)
-    with Sink() as made:
-        yield made
-
-
 def note(*to: Destination) -> str:
     """Put the attempt into ledger and outbox; return its group."""
     with Store.open() as store:
@@ -47,14 +40,10 @@ def receiver(sink: Sink, **more) -> Destination:
     return Destination(url=sink.url, secret="env:HOOK_KEY", **more)
 
 
-def is_due(group: str) -> bool:
-    return outbox.is_due(group)
-
-
 def test_the_real_outcome_of_a_lost_attempt_is_sent_too(sink):
     group = note(receiver(sink))
     assert run(group) == [APP_ID]
-    assert not is_due(group)
+    assert not outbox.is_due(group)
     with Store.open() as store:
         store.record(replace(ATTEMPT, state="succeeded"))
     assert run(group) == []
@@ -83,7 +72,7 @@ def test_an_outcome_is_given_up_after_its_time_and_stays_named(sink, monkeypatch
     group = note(receiver(sink))
     assert run(group) == [APP_ID]
     assert "given up): HTTP status 500" in outbox.troubles(APP_ID)[0]
-    assert not is_due(group)
+    assert not outbox.is_due(group)
     tries = len(sink.got)
     run(group)
     assert len(sink.got) == tries
@@ -96,7 +85,7 @@ def test_a_sender_without_the_key_leaves_the_outcome_to_the_next_one(sink, monke
     assert "HOOK_KEY is not set" in outbox.troubles(APP_ID)[0]
     monkeypatch.setenv("HOOK_KEY", KEY)
     monkeypatch.setattr(time, "time", lambda now=time.time: now() + 60)
-    assert is_due(group)
+    assert outbox.is_due(group)
     monkeypatch.setattr(notify.time, "time", lambda: 4e9)
     assert run(group) == [APP_ID], "lost may be followed by the real outcome"
     assert "HOOK_KEY" not in "".join(outbox.troubles(APP_ID))

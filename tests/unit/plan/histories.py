@@ -165,10 +165,7 @@ def _shown(step: Step) -> str:
         return ", ".join(str(each.attempt) for each in guards)
 
     edition = f"/{step.edition}" if step.edition != step.number else ""
-    needs = [
-        f"{each.job}.{each.number}" + f"/{each.edition}" * (each.edition != each.number)
-        for each in step.needs
-    ]
+    needs = [f"{n.job}.{n.number}" + f"/{n.edition}" * (n.edition != n.number) for n in step.needs]
     parts = [
         f"{step.mark} {step.key.job}{f' #{step.number}{edition}' if step.starts else ''}: {step.why()}",
         *(

@@ -23,9 +23,8 @@ tables = st.dictionaries(words, values, min_size=1, max_size=3)
 
 @st.composite
 def mounts(draw: st.DrawFn) -> list[dict[str, Any]]:
-    places = draw(
-        st.sets(st.sampled_from(["/data", "/a b", "/x[0]", 'C:"', "/", "/e.f"]), min_size=1, max_size=3)
-    )
+    paths = st.sampled_from(["/data", "/a b", "/x[0]", 'C:"', "/", "/e.f"])
+    places = draw(st.sets(paths, min_size=1, max_size=3))
     kinds = st.fixed_dictionaries(
         {"type": st.sampled_from(["bind", "volume"]), "src": texts}, optional={"read_only": st.just(True)}
     )

@@ -90,20 +90,17 @@ def test_a_changed_file_is_held_and_named_with_both_digests() -> None:
     assert (held.reasons[0].code, held.number, held.stops) == ("unapproved", 0, ())
 
 
-@pytest.mark.parametrize(
-    ("fields", "why"),
-    [
-        ({"workspace": WorkspaceRef(".", "ws1:2")}, "the files of its workspace changed since"),
-        ({"trigger_digest": "tr1:2"}, "files that its `rerun_on` names changed since"),
-        ({"inputs_digest": "in1:2", "inputs": ("a",)}, "files that its `inputs` names changed since"),
-        ({"needs": (Need("eval"),)}, "its `needs` changed since"),
-        ({"needs": (Need("eval", False),)}, "its `needs` changed since"),
-        ({"file": "moved.launcher.yaml"}, "the job file has another path since"),
-        ({"origin": "github.com/acme/other"}, "the job file lives in another repository since"),
-        ({"target": "prod"}, "it is approved for target default alone"),
-        ({"project": "other"}, "it is approved for project default alone"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "why"), [
+    ({"workspace": WorkspaceRef(".", "ws1:2")}, "the files of its workspace changed since"),
+    ({"trigger_digest": "tr1:2"}, "files that its `rerun_on` names changed since"),
+    ({"inputs_digest": "in1:2", "inputs": ("a",)}, "files that its `inputs` names changed since"),
+    ({"needs": (Need("eval"),)}, "its `needs` changed since"),
+    ({"needs": (Need("eval", False),)}, "its `needs` changed since"),
+    ({"file": "moved.launcher.yaml"}, "the job file has another path since"),
+    ({"origin": "github.com/acme/other"}, "the job file lives in another repository since"),
+    ({"target": "prod"}, "it is approved for target default alone"),
+    ({"project": "other"}, "it is approved for project default alone"),
+])  # fmt: skip
 def test_a_start_that_differs_in_any_part_is_refused_with_the_part_named(fields, why):
     shown = job("train", workspace=WorkspaceRef(".", "ws1:1"))
     now = job("train", **{"workspace": WorkspaceRef(".", "ws1:1"), **fields})
@@ -151,9 +148,8 @@ def test_a_start_does_not_stop_an_attempt_that_began_without_approval() -> None:
     second = job("train", "second")
     approved = approval(plan([second]), "2")
     live = ran(TRAIN, "running", 1)
-    assert whys(judge(plan([second], live), [approved], live)) == [
-        f"stop {live.app_id}: no approval stops attempt 1"
-    ]
+    refused = whys(judge(plan([second], live), [approved], live))
+    assert refused == [f"stop {live.app_id}: no approval stops attempt 1"]
 
 
 def test_an_approval_starts_a_job_once() -> None:
@@ -191,18 +187,15 @@ def test_a_repeat_needs_no_approval_of_its_own(state: str) -> None:
     last = ran(again, state, 4, "1")
     checked = judge(plan([again], last), [], last)
     assert checked.unapproved == ()
-    assert [(step.kind, step.approval, step.pull_request) for step in checked.steps] == [
-        ("rerun", "plan-1", "1")
-    ]
+    assert [(s.kind, s.approval, s.pull_request) for s in checked.steps] == [("rerun", "plan-1", "1")]
 
 
 def test_a_repeat_that_is_asked_for_on_the_command_line_needs_an_approval() -> None:
     last = ran(TRAIN, "succeeded", 1, "1")
     asked = plan([TRAIN], last, rerun=["train"])
     assert whys(judge(asked, [], last)) == ["start default/train: no approval starts it"]
-    assert whys(judge(asked, [approval(plan([TRAIN]))], last)) == [
-        "start default/train: attempt 1 has used it up"
-    ]
+    refused = whys(judge(asked, [approval(plan([TRAIN]))], last))
+    assert refused == ["start default/train: attempt 1 has used it up"]
 
 
 def test_a_repeat_of_an_attempt_that_ran_without_approval_is_held() -> None:
@@ -213,9 +206,8 @@ def test_a_repeat_of_an_attempt_that_ran_without_approval_is_held() -> None:
 
 def test_a_return_to_an_earlier_document_is_no_repeat() -> None:
     first, last = ran(TRAIN, "succeeded", 1, "1"), ran(job("train", "other"), "succeeded", 2, "2")
-    assert whys(judge(plan([TRAIN], first, last), [], first, last)) == [
-        "start default/train: no approval starts it"
-    ]
+    refused = whys(judge(plan([TRAIN], first, last), [], first, last))
+    assert refused == ["start default/train: no approval starts it"]
 
 
 def test_an_interrupted_submission_is_resumed_under_its_approval() -> None:

@@ -87,9 +87,8 @@ def plans(draw: st.DrawFn) -> Plan:
         prune=draw(st.booleans()),
         take_over=draw(st.booleans()),
     )
-    made = made.with_notes(
-        {JobKey("default", "default", "a"): draw(st.lists(st.text(max_size=3), max_size=2))}
-    )
+    notes = draw(st.lists(st.text(max_size=3), max_size=2))
+    made = made.with_notes({JobKey("default", "default", "a"): notes})
     return made.stamped(plan_id="p1", created_at=draw(st.integers(0, 2**32)), commits={ORIGIN: "abc-dirty"})
 
 
@@ -127,9 +126,8 @@ def _rich() -> dict[str, Any]:
         taken,
         scopes=SCOPES,
     )
-    made = made.with_notes({train.key: ["a note"]}).stamped(
-        plan_id="p1", created_at=0, commits={ORIGIN: "abc"}
-    )
+    made = made.with_notes({train.key: ["a note"]})
+    made = made.stamped(plan_id="p1", created_at=0, commits={ORIGIN: "abc"})
     return encode(made)
 
 
@@ -210,19 +208,16 @@ def test_every_fault_is_reported_at_once_with_its_path() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "refusal"),
-    [
-        (("jobs", 0, "launch", "document", "roles", 0, "args", 0), "-x",
-            "launch.digest: does not match the document"),
-        (("jobs", 0, "launch", "document", "roles", 0, "num_replicas"), 1, "document: is not in normal form"),
-        (("jobs", 0, "stops"), [], "plan_digest: does not match the jobs"),
-        (("jobs", 0, "action"), "keep", "plan_digest: does not match the jobs"),
-        (("plan_digest",), "lp2:sha256:" + "0" * 64, "plan_digest: does not match the jobs"),
-        (("created_at",), "2026-13-01T00:00:00Z", "created_at: no such time"),
-        (("jobs", 0, "reasons"), [], "reasons: want at least one"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("path", "value", "refusal"), [
+    (("jobs", 0, "launch", "document", "roles", 0, "args", 0), "-x",
+        "launch.digest: does not match the document"),
+    (("jobs", 0, "launch", "document", "roles", 0, "num_replicas"), 1, "document: is not in normal form"),
+    (("jobs", 0, "stops"), [], "plan_digest: does not match the jobs"),
+    (("jobs", 0, "action"), "keep", "plan_digest: does not match the jobs"),
+    (("plan_digest",), "lp2:sha256:" + "0" * 64, "plan_digest: does not match the jobs"),
+    (("created_at",), "2026-13-01T00:00:00Z", "created_at: no such time"),
+    (("jobs", 0, "reasons"), [], "reasons: want at least one"),
+])  # fmt: skip
 def test_a_plan_edited_by_hand_is_refused(path: tuple[Any, ...], value: Any, refusal: str) -> None:
     with pytest.raises(PlanFileError, match=refusal):
         decode(edited(path, value))

@@ -65,18 +65,6 @@ def test_long_lists_are_aligned_in_good_time() -> None:
     assert patch(document, diff(document, wanted)) == wanted
 
 
-def test_mounts_are_compared_by_destination() -> None:
-    data = {"type": "bind", "src": "data", "dst": "/data"}
-    conf = {"type": "bind", "src": "conf", "dst": "/conf"}
-    assert changes({"mounts": [data]}, {"mounts": [conf]}) == [
-        '+ roles.trainer.mounts[/conf] = {"dst": "/conf", "src": "conf", "type": "bind"}',
-        "- roles.trainer.mounts[/data]",
-    ]
-    assert changes({"mounts": [data]}, {"mounts": [{**data, "src": "more"}]}) == [
-        '~ roles.trainer.mounts[/data].src: "data" → "more"'
-    ]
-
-
 def test_removed_roles_are_in_the_order_of_their_names() -> None:
     names = [f"r{number}" for number in range(9)]
     old = {"scheduler": "s", "roles": [BARE, *({"name": name, "entrypoint": "a"} for name in names)]}
@@ -99,43 +87,58 @@ def test_the_order_of_roles_is_one_change() -> None:
     other = {"name": "eval", "entrypoint": "python"}
     old = {"scheduler": "s", "roles": [BARE, other]}
     new = {"scheduler": "s", "roles": [other, BARE]}
-    assert [str(change) for change in diff(old, new)] == [
-        '~ roles: ["trainer", "eval"] → ["eval", "trainer"]'
-    ]
+    assert [str(each) for each in diff(old, new)] == ['~ roles: ["trainer", "eval"] → ["eval", "trainer"]']
 
 
-def test_values_of_different_types_are_distinguished() -> None:
-    assert changes({"metadata": {"a": 1}}, {"metadata": {"a": "1"}}) == [
-        '~ roles.trainer.metadata.a: 1 → "1"'
-    ]
-    assert changes({"metadata": {"a": 1}}, {"metadata": {"a": True}}) == [
-        "~ roles.trainer.metadata.a: 1 → true"
-    ]
-    assert changes({"metadata": {"a": None}}, {"metadata": {"a": {}}}) == [
-        "~ roles.trainer.metadata.a: null → {}"
-    ]
+DATA, CONF = ({"type": "bind", "src": name, "dst": f"/{name}"} for name in ("data", "conf"))
+SHOWN = {
+    "a number and its text": ({"metadata": {"a": 1}}, {"metadata": {"a": "1"}}, ['~ metadata.a: 1 → "1"']),
+    "a number and a truth value": (
+        {"metadata": {"a": 1}},
+        {"metadata": {"a": True}},
+        ["~ metadata.a: 1 → true"],
+    ),
+    "nothing and an empty mapping": (
+        {"metadata": {"a": None}},
+        {"metadata": {"a": {}}},
+        ["~ metadata.a: null → {}"],
+    ),
+    "control characters, of which none reaches the terminal": (
+        {},
+        {"env": {"A": "\x1b[2J\x9b31m\u202e\ud800\n"}},
+        [r'+ env.A = "\u001b[2J\u009b31m\u202e\ud800\n"'],
+    ),
+    "mounts with several destinations": (
+        {"mounts": [DATA]},
+        {"mounts": [CONF]},
+        ['+ mounts[/conf] = {"dst": "/conf", "src": "conf", "type": "bind"}', "- mounts[/data]"],
+    ),
+    "mounts with one destination": (
+        {"mounts": [DATA]},
+        {"mounts": [{**DATA, "src": "more"}]},
+        ['~ mounts[/data].src: "data" → "more"'],
+    ),
+}
 
 
-def test_control_characters_do_not_reach_the_terminal() -> None:
-    [line] = changes({}, {"env": {"A": "\x1b[2J\x9b31m\u202e\ud800\n"}})
-    assert line == r'+ roles.trainer.env.A = "\u001b[2J\u009b31m\u202e\ud800\n"'
+@pytest.mark.parametrize("what", SHOWN)
+def test_values_of_a_role_are_compared_with_their_types_and_mounts_by_destination(what: str) -> None:
+    old, new, found = SHOWN[what]
+    assert [each.replace(" roles.trainer.", " ") for each in changes(old, new)] == found
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "change"),
-    [
-        ({"env": {"HF_TOKEN": "abc1"}}, {"env": {"HF_TOKEN": "abc2"}},
-            "~ roles.trainer.env.HF_TOKEN: (value not shown)"),
-        ({}, {"env": {"apiKey": "abc1"}}, "+ roles.trainer.env.apiKey = (value not shown)"),
-        ({"env": {"DB_PASSWORD": "abc1"}}, {}, "- roles.trainer.env.DB_PASSWORD = (value not shown)"),
-        ({"args": ["x"]}, {"args": ["x", "--token=abc1"]},
-            '+ roles.trainer.args[1] = "--token=(value not shown)"'),
-        ({"args": ["--token", "abc1"]}, {"args": ["--token", "abc2"]},
-            "~ roles.trainer.args[1]: (value not shown)"),
-        ({}, {"args": ["--token", "abc1"]}, '+ roles.trainer.args = ["--token", "(value not shown)"]'),
-        ({}, {"metadata": {"auth": {"a": "abc1"}}}, "+ roles.trainer.metadata.auth = (value not shown)"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("old", "new", "change"), [
+    ({"env": {"HF_TOKEN": "abc1"}}, {"env": {"HF_TOKEN": "abc2"}},
+        "~ roles.trainer.env.HF_TOKEN: (value not shown)"),
+    ({}, {"env": {"apiKey": "abc1"}}, "+ roles.trainer.env.apiKey = (value not shown)"),
+    ({"env": {"DB_PASSWORD": "abc1"}}, {}, "- roles.trainer.env.DB_PASSWORD = (value not shown)"),
+    ({"args": ["x"]}, {"args": ["x", "--token=abc1"]},
+        '+ roles.trainer.args[1] = "--token=(value not shown)"'),
+    ({"args": ["--token", "abc1"]}, {"args": ["--token", "abc2"]},
+        "~ roles.trainer.args[1]: (value not shown)"),
+    ({}, {"args": ["--token", "abc1"]}, '+ roles.trainer.args = ["--token", "(value not shown)"]'),
+    ({}, {"metadata": {"auth": {"a": "abc1"}}}, "+ roles.trainer.metadata.auth = (value not shown)"),
+])  # fmt: skip
 def test_literals_under_sensitive_names_are_not_shown(old: Any, new: Any, change: str) -> None:
     assert changes(old, new) == [change]
 
@@ -152,19 +155,16 @@ def test_sensitive_literals_of_a_new_role_are_not_shown() -> None:
 REFERENCE = {"secret": "env:API_KEY"}
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "line"),
-    [
-        ({}, {"env": {"API_KEY": REFERENCE}}, "+ roles.trainer.env.API_KEY = secret env:API_KEY"),
-        ({"env": {"API_KEY": REFERENCE}}, {}, "- roles.trainer.env.API_KEY = secret env:API_KEY"),
-        ({"env": {"API_KEY": "hunter2"}}, {"env": {"API_KEY": REFERENCE}},
-            "~ roles.trainer.env.API_KEY: (value not shown) → secret env:API_KEY"),
-        ({"env": {"K": "env:API_KEY"}}, {"env": {"K": REFERENCE}},
-            '~ roles.trainer.env.K: "env:API_KEY" → secret env:API_KEY'),
-        ({"env": {"K": REFERENCE}}, {"env": {"K": {"secret": "file:~/k"}}},
-            "~ roles.trainer.env.K: secret env:API_KEY → secret file:~/k"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("old", "new", "line"), [
+    ({}, {"env": {"API_KEY": REFERENCE}}, "+ roles.trainer.env.API_KEY = secret env:API_KEY"),
+    ({"env": {"API_KEY": REFERENCE}}, {}, "- roles.trainer.env.API_KEY = secret env:API_KEY"),
+    ({"env": {"API_KEY": "hunter2"}}, {"env": {"API_KEY": REFERENCE}},
+        "~ roles.trainer.env.API_KEY: (value not shown) → secret env:API_KEY"),
+    ({"env": {"K": "env:API_KEY"}}, {"env": {"K": REFERENCE}},
+        '~ roles.trainer.env.K: "env:API_KEY" → secret env:API_KEY'),
+    ({"env": {"K": REFERENCE}}, {"env": {"K": {"secret": "file:~/k"}}},
+        "~ roles.trainer.env.K: secret env:API_KEY → secret file:~/k"),
+])  # fmt: skip
 def test_a_secret_is_shown_as_the_reference_that_it_is(old: Any, new: Any, line: str) -> None:
     assert changes(old, new) == [line]
 

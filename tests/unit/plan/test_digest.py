@@ -12,15 +12,10 @@ from tests.unit.plan.world import ORIGIN, attempt, job, plan
 NEW, OLD, EVAL = job("train", "--lr", "5"), job("train", "--lr", "3"), job("eval")
 
 
-def test_the_digest_of_an_empty_plan_never_changes() -> None:
-    assert (
-        plan([]).plan_digest == "lp3:sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-    )
-
-
-def test_the_digest_of_a_plan_that_starts_a_job_never_changes() -> None:
-    digest = "lp3:sha256:0393145aca2ac75f65410447e279278e7078607cabedd9849642f46b504059bd"
-    assert plan(NEW).plan_digest == digest
+def test_the_digests_of_an_empty_plan_and_of_a_start_never_change() -> None:
+    empty, start = plan([]).plan_digest, plan(NEW).plan_digest
+    assert empty == "lp3:sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    assert start == "lp3:sha256:0393145aca2ac75f65410447e279278e7078607cabedd9849642f46b504059bd"
 
 
 @pytest.mark.parametrize("rule", ["lp1", "lp2"])
@@ -49,17 +44,11 @@ def test_an_orphan_that_has_ended_meanwhile_needs_no_stopping() -> None:
     assert approves(approved.plan_digest, plan(NEW, replace(gone, state="succeeded"), **choices))
 
 
-@pytest.mark.parametrize(
-    "now",
-    [
-        plan(NEW, attempt(OLD, "running", 1)),
-        plan(NEW, attempt(OLD, "running", 2), attempt(EVAL, "running")),
-        plan([NEW, EVAL]),
-        plan(OLD),
-        plan([]),
-    ],
-    ids=["stops one", "stops another", "starts more", "starts another", "starts less"],
-)
+@pytest.mark.parametrize("now", [
+    plan(NEW, attempt(OLD, "running", 1)),
+    plan(NEW, attempt(OLD, "running", 2), attempt(EVAL, "running")), plan([NEW, EVAL]), plan(OLD),
+    plan([]),
+], ids=["stops one", "stops another", "starts more", "starts another", "starts less"])  # fmt: skip
 def test_a_digest_does_not_approve_other_effects(now: object) -> None:
     assert not approves(plan(NEW).plan_digest, now)
 

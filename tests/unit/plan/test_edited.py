@@ -77,18 +77,12 @@ def test_explain_shows_every_part_that_a_success_depends_on():
     launch = replace(launch, workspace=workspace)
     stood_on = tuple(StoodOn(name, 1, 1, f"{name}-1", "local_cwd") for name in ("a", "b", "gone"))
     success = attempt(launch, "succeeded", needs=stood_on, seen={"train.py": "1", "model.py": "2"})
-    now = replace(
-        launch, trigger_digest=combine({"*.csv": "2"}), workspace=workspace._replace(digest="ws1:x")
-    )
-    others = [
-        attempt(job("a"), "succeeded", 2),
-        attempt(job("b"), "succeeded", 2),
-        attempt(job("new"), "succeeded"),
-    ]
+    changed = {"trigger_digest": combine({"*.csv": "2"}), "workspace": workspace._replace(digest="ws1:x")}
+    now = replace(launch, **changed)
+    others = [attempt(job(n), "succeeded", *at) for n, at in (("a", [2]), ("b", [2]), ("new", []))]
     found = world(success, *others)
-    [step] = [
-        s for s in plan([now, *map(job, ("a", "b", "new"))], success, *others).steps if s.key == now.key
-    ]
+    made = plan([now, *map(job, ("a", "b", "new"))], success, *others)
+    [step] = [each for each in made.steps if each.key == now.key]
     output = explain(step, found, Grounds(found).of(now), ["model.py", "more.py"])
     assert [(part.what, part.name, part.is_current, part.now) for part in output.parts] == [
         ("document", "", False, "1 change"),

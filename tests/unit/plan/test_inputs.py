@@ -43,15 +43,12 @@ def test_a_plan_without_the_file_lists_names_no_file_and_decides_the_same():
     assert lines(made)[0] == "r   default/train: the files are not those of attempt 3"
 
 
-@pytest.mark.parametrize(
-    ("before", "now", "words"),
-    [
-        (train("1"), train("1", "train.py", "*.csv"), "`inputs` now has `*.csv`"),
-        (train("1", "train.py", "*.csv"), train("1"), "`inputs` no longer has `*.csv`"),
-        (job("train"), train("1"), "attempt 1 was made without `inputs`"),
-        (train("1"), job("train"), "attempt 1 was made with `inputs`, and the job file has none"),
-    ],
-)
+@pytest.mark.parametrize(("before", "now", "words"), [
+    (train("1"), train("1", "train.py", "*.csv"), "`inputs` now has `*.csv`"),
+    (train("1", "train.py", "*.csv"), train("1"), "`inputs` no longer has `*.csv`"),
+    (job("train"), train("1"), "attempt 1 was made without `inputs`"),
+    (train("1"), job("train"), "attempt 1 was made with `inputs`, and the job file has none"),
+])  # fmt: skip
 def test_editing_the_list_of_inputs_is_a_change(before: Launch, now: Launch, words: str):
     """`inputs` is no policy: a result depends on the files that the list names."""
     lists = (files("1"), files("1", "train.py", "*.csv"))

@@ -26,10 +26,8 @@ def planned(*desired: Launch, engine: str = "") -> list[Step]:
 
 def test_a_success_whose_output_is_gone_is_kept_and_says_so() -> None:
     [step] = planned(PREPARE)
-    assert (step.kind, [each.detail for each in step.reasons if each.code == "drift"]) == (
-        "keep",
-        [OUTPUT_GONE],
-    )
+    drift = [each.detail for each in step.reasons if each.code == "drift"]
+    assert (step.kind, drift) == ("keep", [OUTPUT_GONE])
 
 
 @pytest.mark.parametrize(

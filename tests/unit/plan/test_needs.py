@@ -371,9 +371,8 @@ SHARED = {"home": "mine", "shared": ["local_docker"]}
 
 def between(desired: list[Launch], *attempts: Attempt) -> Plan:
     """Return the plan of a state folder that shares the engine of local_docker with others."""
-    return reconcile(
-        desired, merge(ledger=attempts, engines=attempts, fingerprints={"local_cwd": "l"}, **SHARED)
-    )
+    seen = merge(ledger=attempts, engines=attempts, fingerprints={"local_cwd": "l"}, **SHARED)
+    return reconcile(desired, seen)
 
 
 def test_the_editions_of_another_state_folder_are_not_compared() -> None:
@@ -454,15 +453,10 @@ GRID = [replace(job(f"grid-{n}"), matrix="grid") for n in (1, 2)]
 AFTER_GRID = job("after", needs=need("grid-1", "grid-2"))
 
 
-@pytest.mark.parametrize(
-    ("word", "again"),
-    [
-        ("grid", {"grid-1", "grid-2"}),
-        ("default/grid", {"grid-1", "grid-2"}),
-        ("grid-2", {"grid-2"}),
-        ("grid+", {"grid-1", "grid-2", "after"}),
-    ],
-)
+@pytest.mark.parametrize(("word", "again"), [
+    ("grid", {"grid-1", "grid-2"}), ("default/grid", {"grid-1", "grid-2"}), ("grid-2", {"grid-2"}),
+    ("grid+", {"grid-1", "grid-2", "after"}),
+])  # fmt: skip
 def test_a_matrix_is_run_again_by_its_name(word: str, again: set[str]) -> None:
     history = [*map(done, GRID), done(AFTER_GRID, 1, *map(on, GRID))]
     made = plan([*GRID, AFTER_GRID], *history, rerun=[word])

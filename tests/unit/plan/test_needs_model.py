@@ -76,9 +76,8 @@ class History(Files):
         else:
             self.apply(plan, until=until)
         if random.random() < 0.15:
-            self.end_latest(
-                random.choice(plan.steps).key.job, random.choice(["cancelled", "lost", "orphaned"])
-            )
+            job = random.choice(plan.steps).key.job
+            self.end_latest(job, random.choice(["cancelled", "lost", "orphaned"]))
         if random.random() < 0.7:
             self.settle([step.key.job for step in plan.steps if random.random() < 0.1])
 

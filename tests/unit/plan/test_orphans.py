@@ -36,7 +36,7 @@ def test_prune_destroys_an_orphan() -> None:
         f"      stops {GONE.app_id} (running)",
         "Plan: 1 to destroy, 1 unchanged",
     ]
-    assert made.steps[0].destructive
+    assert (made.steps[0].destructive, made.steps[0].consented) == (True, False)
     assert made.orphans == ()
     assert made.engines == {"local_cwd": "local:0123"}
 
@@ -46,21 +46,15 @@ def test_an_orphan_that_is_being_submitted_is_waited_for() -> None:
     assert made.steps[0].waits_for == OWNER
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"path": "other/gone.launcher.yaml"},
-        {"path": "jobs2/gone.launcher.yaml"},
-        {"path": "jobs"},
-        {"origin": "github.com/acme/audio"},
-    ],
-)
-def test_an_attempt_outside_of_the_planned_scope_is_no_orphan(fields: dict[str, str]) -> None:
-    assert look(attempt(job("gone"), "running", **fields)).orphans == ()
-
-
-def test_another_target_of_a_declared_job_is_no_orphan() -> None:
-    assert look(attempt(job("kept", target="prod"), "running")).orphans == ()
+@pytest.mark.parametrize("outside", [
+    attempt(job("gone"), "running", path="other/gone.launcher.yaml"),
+    attempt(job("gone"), "running", path="jobs2/gone.launcher.yaml"),
+    attempt(job("gone"), "running", path="jobs"),
+    attempt(job("gone"), "running", origin="github.com/acme/audio"),
+    attempt(job("kept", target="prod"), "running"),
+], ids=["a folder", "a folder of like name", "no file", "a repository", "a target"])  # fmt: skip
+def test_an_attempt_outside_of_the_planned_scope_is_no_orphan(outside: Attempt) -> None:
+    assert look(outside).orphans == ()
 
 
 def test_a_scope_with_a_project_covers_the_jobs_of_this_project() -> None:
@@ -78,20 +72,14 @@ def test_a_planned_directory_covers_the_jobs_below_it(directory: str) -> None:
 
 
 def test_a_job_that_moved_within_the_directory_is_no_orphan() -> None:
-    assert (
-        plan(KEPT, attempt(KEPT, "running", path="jobs/old/place.launcher.yaml"), scopes=[HERE]).orphans == ()
-    )
+    moved = attempt(KEPT, "running", path="jobs/old/place.launcher.yaml")
+    assert plan(KEPT, moved, scopes=[HERE]).orphans == ()
 
 
 def test_both_attempts_of_a_job_that_was_being_replaced_are_destroyed() -> None:
     newer = attempt(job("gone", "-v"), "created", 4)
     made = look(GONE, newer, prune=True)
     assert [step.stops[0].attempt for step in made.steps if step.kind == "destroy"] == [3, 4]
-
-
-def test_the_stop_of_an_orphan_is_destructive_without_consent() -> None:
-    [step] = [step for step in look(GONE, prune=True).steps if step.kind == "destroy"]
-    assert (step.destructive, step.consented) == (True, False)
 
 
 def test_a_half_started_attempt_without_a_job_file_is_an_orphan() -> None:

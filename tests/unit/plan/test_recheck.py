@@ -234,7 +234,9 @@ def test_the_refusal_of_a_stale_plan_says_what_was_expected_what_was_found_and_w
         attempt(NEW, "running", 3),
         attempt(EVAL, "failed", actor="bob@node2"),
     ]
-    assert str(later(made, *after).refusal()) == (
+    refusal = later(made, *after).refusal()
+    assert refusal.exit_code == 4
+    assert str(refusal) == (
         "the plan cannot be applied any more:\n"
         "  default/eval: expected no attempt, found attempt 1 (failed) made by bob@node2; "
         "the saved plan says create, a new one would say hold\n"
@@ -280,11 +282,6 @@ def test_a_plan_for_another_engine_is_refused() -> None:
     [found] = recheck(made, elsewhere, now=NOON).stale
     assert found.reason.code == "other_engine"
     assert str(found) == 'local_cwd "local:0123" → "local:9999"'
-
-
-def test_refused_plans_exit_with_4() -> None:
-    refusal = later(saved([NEW]), attempt(NEW, "running")).refusal()
-    assert refusal.exit_code == 4
 
 
 def test_a_saved_plan_is_bound_to_the_repository_at_hand() -> None:

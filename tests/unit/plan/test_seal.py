@@ -43,19 +43,12 @@ def test_any_byte_of_any_plan_is_under_the_seal(made: Plan, data: st.DataObject)
     assert not is_sealed(text[:position])
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (b'"action": "create"', b'"action": "hold"'),
-        (b'"enabled": true', b'"enabled": false'),
-        (b'"on_failed": "rerun"', b'"on_failed": "hold"'),
-        (b'"expires_at": "1970', b'"expires_at": "2970'),
-        (b'"created_at": "1970', b'"created_at": "2970'),
-        (b'"plan_id": "p1"', b'"plan_id": "p2"'),
-        (b'"seal": "sha256:', b'"seal": "sha256:0'),
-        (b'"seal": ', b'"seal":  '),
-    ],
-)
+@pytest.mark.parametrize(("old", "new"), [
+    (b'"action": "create"', b'"action": "hold"'), (b'"enabled": true', b'"enabled": false'),
+    (b'"on_failed": "rerun"', b'"on_failed": "hold"'), (b'"expires_at": "1970', b'"expires_at": "2970'),
+    (b'"created_at": "1970', b'"created_at": "2970'), (b'"plan_id": "p1"', b'"plan_id": "p2"'),
+    (b'"seal": "sha256:', b'"seal": "sha256:0'), (b'"seal": ', b'"seal":  '),
+])  # fmt: skip
 def test_an_edited_plan_says_so_and_exits_with_4(old: bytes, new: bytes) -> None:
     assert TEXT.count(old) == 1
     code, message = code_of(TEXT.replace(old, new))
@@ -112,14 +105,11 @@ def test_the_seal_is_checked_before_anything_else() -> None:
     assert code_of(seal(json.dumps(data, indent=2) + "\n"))[0] == 1
 
 
-@pytest.mark.parametrize(
-    ("of_job", "here", "accepted"),
-    [
-        (ORIGIN, ORIGIN, True), ("/src", "/src", True), ("/src/jobs", "/src", True),
-        ("/src", "/src/jobs", True), ("/src", ORIGIN, False), ("/src", "/elsewhere", False),
-        ("/src", "/src2", False), ("/src/../etc", "/src", False), (ORIGIN, "/src", False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("of_job", "here", "accepted"), [
+    (ORIGIN, ORIGIN, True), ("/src", "/src", True), ("/src/jobs", "/src", True),
+    ("/src", "/src/jobs", True), ("/src", ORIGIN, False), ("/src", "/elsewhere", False),
+    ("/src", "/src2", False), ("/src/../etc", "/src", False), (ORIGIN, "/src", False),
+])  # fmt: skip
 def test_an_origin_is_compared_and_never_followed(of_job: str, here: str, accepted: bool) -> None:
     saved = plan(job("train", origin=of_job))
     if accepted:

@@ -1,5 +1,6 @@
 """A plan shows where two long texts differ."""
 
+import pytest
 from hypothesis import given, strategies as st
 
 from launcher.plan.diff import MOST, differences
@@ -9,13 +10,30 @@ COMMAND = "python train.py --epochs 3 --data s3://bucket/of/some/length --out s3
 SCRIPT = f"set -e\n{COMMAND}\necho done"
 
 
-def test_only_the_differing_lines_of_a_script_are_shown() -> None:
-    assert differences("a\nb\nc\n", "a\nB\nc\nd\n", 60) == [("-", "b"), ("+", "B"), ("+", "d")]
+LONG = "x" * 90 + "{}" + "y" * 90
+SHOWN = {
+    "the differing lines of a script": ("a\nb\nc\n", "a\nB\nc\nd\n", 60, ["-b", "+B", "+d"]),
+    "the differing words of a long line with some around them": (
+        SCRIPT,
+        SCRIPT.replace("epochs 3", "epochs 5"),
+        40,
+        ["-… train.py --epochs 3 --data …", "+… train.py --epochs 5 --data …"],
+    ),
+    "the differing place in a word longer than a line": (
+        LONG.format(1),
+        LONG.format(2),
+        40,
+        [f"{op}…{'x' * 12}{n}{'y' * 12}…" for op, n in ("-1", "+2")],
+    ),
+    "a blank at the end of a line": ("a\nb", "a\nb ", 60, ["-b", '+"b "']),
+    "macros as in job files": ("a\n${app_id} 1", "a\n${app_id} 2", 60, ["-$<app_id> 1", "+$<app_id> 2"]),
+}
 
 
-def test_the_differing_words_of_a_long_line_are_shown_with_some_around_them() -> None:
-    found = differences(SCRIPT, SCRIPT.replace("epochs 3", "epochs 5"), 40)
-    assert found == [("-", "… train.py --epochs 3 --data …"), ("+", "… train.py --epochs 5 --data …")]
+@pytest.mark.parametrize("what", SHOWN)
+def test_the_pieces_in_which_two_texts_differ_are_shown(what: str) -> None:
+    old, new, width, pieces = SHOWN[what]
+    assert [op + text for op, text in differences(old, new, width)] == pieces
 
 
 def test_places_far_from_each_other_are_shown_apart() -> None:
@@ -31,30 +49,14 @@ def test_much_longer_text_in_front_of_a_difference_is_no_part_of_it() -> None:
     assert found[-1] == ("+", "same words 2 end")
 
 
-def test_the_differing_place_in_a_word_longer_than_a_line_is_shown() -> None:
-    assert differences("x" * 90 + "1" + "y" * 90, "x" * 90 + "2" + "y" * 90, 40) == [
-        ("-", "…" + "x" * 12 + "1" + "y" * 12 + "…"),
-        ("+", "…" + "x" * 12 + "2" + "y" * 12 + "…"),
-    ]
-
-
-def test_a_blank_at_the_end_of_a_line_can_be_seen() -> None:
-    assert differences("a\nb", "a\nb ", 60) == [("-", "b"), ("+", '"b "')]
-
-
-def test_macros_are_spelled_as_in_job_files() -> None:
-    assert differences("a\n${app_id} 1", "a\n${app_id} 2", 60) == [("-", "$<app_id> 1"), ("+", "$<app_id> 2")]
-
-
 def test_a_text_with_nothing_in_common_is_not_shown_without_end() -> None:
     found = differences("\n".join("abc"), "\n".join(map(str, range(1000))), 60)
     assert len(found) == MOST + 1
     assert found[-1] == ("+", f"… and {1003 - MOST} more lines")
 
 
-words = st.lists(st.sampled_from(["a", "bb", "--seed=7", "x" * 50, "\n", "\t", "\x1b[1m"]), max_size=30).map(
-    " ".join
-)
+PIECES = st.sampled_from(["a", "bb", "--seed=7", "x" * 50, "\n", "\t", "\x1b[1m"])
+words = st.lists(PIECES, max_size=30).map(" ".join)
 
 
 @unhurried

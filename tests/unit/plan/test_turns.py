@@ -43,23 +43,20 @@ def planned(launches: Launch | list[Launch], *attempts: Attempt, room: Room = HE
     return with_turns(plan(launches, *attempts, room=room, **choices), room)
 
 
-@pytest.mark.parametrize(
-    ("jobs", "output"),
-    [
-        (sweep(12, cpu=2), "12 jobs ask for 24 cores of 2: 1 at a time, in this order"),
-        (sweep(5, cpu=1), "5 jobs ask for 5 cores of 2: 2 at a time, in this order"),
-        (sweep(3, cpu=0.75), "3 jobs ask for 2.25 cores of 2: 2 at a time, in this order"),
-        (sweep(2, cpu=64), "2 jobs ask for 128 cores of 2: 1 at a time, in this order"),
-        (sweep(3, memMB=8192), "3 jobs ask for 24 GiB of memory of 16 GiB: 2 at a time, in this order"),
-        (sweep(3, gpu=1), "3 jobs ask for 3 GPUs of 1: 1 at a time, in this order"),
-        ([asking("a", cpu=2), asking("b", cpu=1)],
-            "2 jobs ask for 3 cores of 2: as many at a time as fit, in this order"),
-        (sweep(9, matrix="sweep", max_parallel=4), "9 jobs of sweep: 4 at a time, in this order"),
-        (sweep(4, cpu=1, caps=Caps(cpu=1)),
-            "4 jobs ask for 4 cores of 1 of project default: 1 at a time, in this order"),
-        (sweep(4, caps=Caps(max_parallel=3)), "4 jobs of project default: 3 at a time, in this order"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("jobs", "output"), [
+    (sweep(12, cpu=2), "12 jobs ask for 24 cores of 2: 1 at a time, in this order"),
+    (sweep(5, cpu=1), "5 jobs ask for 5 cores of 2: 2 at a time, in this order"),
+    (sweep(3, cpu=0.75), "3 jobs ask for 2.25 cores of 2: 2 at a time, in this order"),
+    (sweep(2, cpu=64), "2 jobs ask for 128 cores of 2: 1 at a time, in this order"),
+    (sweep(3, memMB=8192), "3 jobs ask for 24 GiB of memory of 16 GiB: 2 at a time, in this order"),
+    (sweep(3, gpu=1), "3 jobs ask for 3 GPUs of 1: 1 at a time, in this order"),
+    ([asking("a", cpu=2), asking("b", cpu=1)],
+        "2 jobs ask for 3 cores of 2: as many at a time as fit, in this order"),
+    (sweep(9, matrix="sweep", max_parallel=4), "9 jobs of sweep: 4 at a time, in this order"),
+    (sweep(4, cpu=1, caps=Caps(cpu=1)),
+        "4 jobs ask for 4 cores of 1 of project default: 1 at a time, in this order"),
+    (sweep(4, caps=Caps(max_parallel=3)), "4 jobs of project default: 3 at a time, in this order"),
+])  # fmt: skip
 def test_jobs_that_together_ask_for_more_than_the_machine_has_take_turns(jobs, output):
     made = planned(jobs)
     assert made.turns == (output, ELSEWHERE)
@@ -72,19 +69,14 @@ def at_engine(jobs: list[Launch], *, engine: Machine | None = None, **room: Any)
     return replace(HERE, schedulers=frozenset(), on_engine=there, engine=engine, **room)
 
 
-@pytest.mark.parametrize(
-    ("jobs", "output"),
-    [
-        (sweep(5, cpu=2), "5 jobs ask for 10 cores of 4 of the engine: 2 at a time, in this order"),
-        (
-            sweep(3, memMB=8192),
-            "3 jobs ask for 24 GiB of memory of 8 GiB of the engine: 1 at a time, in this order",
-        ),
-        (sweep(3, gpu=1), "3 jobs ask for 3 GPUs of 2 of the engine: 2 at a time, in this order"),
-        (sweep(3, matrix="sweep", max_parallel=1), "3 jobs of sweep: 1 at a time, in this order"),
-        (sweep(2, cpu=2), None),
-    ],
-)
+@pytest.mark.parametrize(("jobs", "output"), [
+    (sweep(5, cpu=2), "5 jobs ask for 10 cores of 4 of the engine: 2 at a time, in this order"),
+    (sweep(3, memMB=8192),
+        "3 jobs ask for 24 GiB of memory of 8 GiB of the engine: 1 at a time, in this order"),
+    (sweep(3, gpu=1), "3 jobs ask for 3 GPUs of 2 of the engine: 2 at a time, in this order"),
+    (sweep(3, matrix="sweep", max_parallel=1), "3 jobs of sweep: 1 at a time, in this order"),
+    (sweep(2, cpu=2), None),
+])  # fmt: skip
 def test_jobs_with_watchers_on_an_engine_share_its_machine(jobs: list[Launch], output: str | None) -> None:
     made = planned(jobs, room=at_engine(jobs, engine=Machine(4.0, 8192), engine_gpus=2))
     assert made.turns == (() if output is None else (output,))
@@ -104,15 +96,12 @@ def test_jobs_of_an_engine_of_unknown_size_are_said_to_take_turns_there() -> Non
     assert planned(sweep(1), room=at_engine(sweep(1))).turns == ()
 
 
-@pytest.mark.parametrize(
-    ("counted", "kind", "notes"),
-    [
-        (None, "create",
-            ("the engine chooses the GPUs; LAUNCHER_GPUS says how many jobs may share in turn",)),
-        (2, "hold", ()),
-        (3, "create", ()),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("counted", "kind", "notes"), [
+    (None, "create",
+        ("the engine chooses the GPUs; LAUNCHER_GPUS says how many jobs may share in turn",)),
+    (2, "hold", ()),
+    (3, "create", ()),
+])  # fmt: skip
 def test_gpus_of_an_engine_count_where_they_are_given(counted, kind, notes):
     jobs = [asking(gpu=3)]
     [step] = planned(jobs, room=at_engine(jobs, engine=Machine(2.0, 8192), engine_gpus=counted)).steps
@@ -141,17 +130,10 @@ def test_two_matrices_are_limited_by_themselves() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "jobs",
-    [
-        sweep(2, cpu=1),
-        sweep(1, cpu=64),
-        sweep(9),
-        sweep(4, matrix="sweep", max_parallel=4),
-        sweep(9, cpu=2, queue=False),
-        sweep(9, cpu=2, scheduler="elsewhere"),
-    ],
-)
+@pytest.mark.parametrize("jobs", [
+    sweep(2, cpu=1), sweep(1, cpu=64), sweep(9), sweep(4, matrix="sweep", max_parallel=4),
+    sweep(9, cpu=2, queue=False), sweep(9, cpu=2, scheduler="elsewhere"),
+])  # fmt: skip
 def test_jobs_with_room_for_all_take_no_turns(jobs: list[Launch]) -> None:
     assert planned(jobs).turns == ()
 
@@ -207,31 +189,21 @@ def test_a_job_that_asks_for_more_gpus_than_there_are_is_held(before: tuple[str,
     assert made.is_empty
 
 
-@pytest.mark.parametrize(
-    ("launch", "detail"),
-    [
-        (asking(gpu=1, caps=Caps(gpus=0)), "asks for 1 GPU, and project default may have none"),
-        (replace(asking(gpu=1), caps=Caps(gpus=1)), None),
-        (asking(gpu=2, queue=False), None),
-        (asking(gpu=2, scheduler="elsewhere"), None),
-        (asking(cpu=99), None),
-    ],
-)
+@pytest.mark.parametrize(("launch", "detail"), [
+    (asking(gpu=1, caps=Caps(gpus=0)), "asks for 1 GPU, and project default may have none"),
+    (replace(asking(gpu=1), caps=Caps(gpus=1)), None), (asking(gpu=2, queue=False), None),
+    (asking(gpu=2, scheduler="elsewhere"), None), (asking(cpu=99), None),
+])  # fmt: skip
 def test_the_cap_of_a_project_limits_local_jobs_and_not_jobs_of_other_engines(launch, detail):
     [step] = planned(launch).steps
     assert step.kind == ("create" if detail is None else "hold")
     assert detail is None or step.reasons[0].detail == detail
 
 
-@pytest.mark.parametrize(
-    ("launch", "kind"),
-    [
-        (asking(cpu=4.5), "hold"),
-        (asking(cpu=4.5, queue=False), "hold"),
-        (asking(cpu=4), "create"),
-        (asking(cpu=4.5, scheduler="elsewhere"), "create"),
-    ],
-)
+@pytest.mark.parametrize(("launch", "kind"), [
+    (asking(cpu=4.5), "hold"), (asking(cpu=4.5, queue=False), "hold"), (asking(cpu=4), "create"),
+    (asking(cpu=4.5, scheduler="elsewhere"), "create"),
+])  # fmt: skip
 def test_a_job_whose_replica_asks_for_more_cores_than_its_engine_gives_is_held(launch, kind):
     [step] = planned(launch, room=replace(HERE, most_cores={"local_cwd": 4.0})).steps
     assert step.kind == kind
@@ -252,9 +224,8 @@ def test_an_interrupted_submission_is_not_resumed_without_its_gpus() -> None:
 
 
 def test_a_saved_plan_has_the_limits_of_its_jobs() -> None:
-    launch = asking(
-        cpu=2, matrix="sweep", max_parallel=4, caps=Caps(cpu=1.5, memory_mb=512, gpus=0), queue=False
-    )
+    caps = Caps(cpu=1.5, memory_mb=512, gpus=0)
+    launch = asking(cpu=2, matrix="sweep", max_parallel=4, caps=caps, queue=False)
     made = planned([launch, *sweep(3, cpu=2)]).stamped(plan_id="p", created_at=0)
     back = loads(dumps(made))
     assert back.turns == made.turns != ()

@@ -1,9 +1,9 @@
 """The Runner: what it hands to a scheduler, and what it makes of the answers."""
 
 import copy
-import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -65,12 +65,8 @@ def test_threads_that_share_a_runner_share_its_schedulers():
         made.append(MemoryScheduler(session_name, **params))
         return made[-1]
 
-    with Runner("session", {"memory": slow}) as runner:
-        threads = [threading.Thread(target=runner.run, args=(app(), "memory")) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    with Runner("session", {"memory": slow}) as runner, ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(lambda _: runner.run(app(), "memory"), range(8)))) == 8
     assert len(made) == 1
     assert len(made[0].apps) == 8
 
@@ -108,15 +104,11 @@ def test_leaving_the_context_closes_every_scheduler_once_and_lets_errors_through
     assert [engine.closed for engine in engines] == [1, 1]
 
 
-@pytest.mark.parametrize(
-    "start",
-    [
-        lambda runner, info: runner.run(app(), "memory"),
-        lambda runner, info: runner.run(app(), "memory", workspace="/"),
-        lambda runner, info: runner.schedule(info),
-    ],
-    ids=["run", "run with a workspace", "schedule"],
-)
+@pytest.mark.parametrize("start", [
+    lambda runner, info: runner.run(app(), "memory"),
+    lambda runner, info: runner.run(app(), "memory", workspace="/"),
+    lambda runner, info: runner.schedule(info),
+], ids=["run", "run with a workspace", "schedule"])  # fmt: skip
 def test_a_closed_runner_starts_no_app_and_still_answers(runner: Runner, start: Callable[..., str]):
     info = runner.dryrun(app(), "memory")
     runner.close()
@@ -347,17 +339,10 @@ def test_wrong_arguments_of_log_lines_are_refused_at_the_call(runner: Runner):
         runner.log_lines(handle, "main", streams=1)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "want"),
-    [
-        ("role_name", None, "text"),
-        ("k", "0", "an integer"),
-        ("k", 1.0, "an integer"),
-        ("regex", b"x", "text"),
-        ("since", 60, "a datetime"),
-        ("until", "now", "a datetime"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value", "want"), [
+    ("role_name", None, "text"), ("k", "0", "an integer"), ("k", 1.0, "an integer"),
+    ("regex", b"x", "text"), ("since", 60, "a datetime"), ("until", "now", "a datetime"),
+])  # fmt: skip
 def test_log_lines_refuses_arguments_of_another_type_at_the_call(runner, name: str, value: object, want: str):
     handle = runner.run(app(), "memory")
     with pytest.raises(LauncherError) as refused:

@@ -103,9 +103,8 @@ class ImagesScheduler(MemoryScheduler):
     builds_workspaces = True
 
     def workspace_app(self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: Any) -> AppDef:
-        return AppDef(
-            app.name, [replace(role, image=f"{role.image}:{workspace.digest}") for role in app.roles]
-        )
+        roles = [replace(role, image=f"{role.image}:{workspace.digest}") for role in app.roles]
+        return AppDef(app.name, roles)
 
 
 def test_an_edit_of_a_dry_run_outlives_the_build(project: Path) -> None:

@@ -5,19 +5,12 @@ import pytest
 from launcher.schedulers import ids
 
 
-def _urandom(monkeypatch: pytest.MonkeyPatch, *draws: bytes) -> None:
-    left = list(draws)
-    monkeypatch.setattr("os.urandom", lambda _: left.pop(0))
-
-
-def test_an_id_spells_its_number_least_significant_digit_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    _urandom(monkeypatch, bytes(range(8)))
-    assert ids.random_id() == "fzfjxlmln9"
-
-
-def test_an_id_is_never_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    _urandom(monkeypatch, bytes(8), bytes([0] * 7 + [1]))
-    assert ids.random_id() == "c"
+@pytest.mark.parametrize(
+    ("draws", "id_"), [([bytes(range(8))], "fzfjxlmln9"), ([bytes(8), bytes([0] * 7 + [1])], "c")]
+)
+def test_an_id_spells_its_number_least_significant_digit_first_and_is_never_empty(monkeypatch, draws, id_):
+    monkeypatch.setattr("os.urandom", lambda _: draws.pop(0))
+    assert ids.random_id() == id_
 
 
 def test_ids_are_short_and_begin_with_a_consonant() -> None:
@@ -44,12 +37,9 @@ def test_make_unique_appends_an_id() -> None:
     assert ids.make_unique("app") != ids.make_unique("app")
 
 
-@pytest.mark.parametrize(
-    ("name", "label"),
-    [
-        ("train", "train"), ("Train Model/2", "train-model-2"), ("_a__b_", "a-b"), ("größe", "gr-e"),
-        ("漢", "app"), ("", "app"), ("a" * 62 + "-b", "a" * 62),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "label"), [
+    ("train", "train"), ("Train Model/2", "train-model-2"), ("_a__b_", "a-b"), ("größe", "gr-e"),
+    ("漢", "app"), ("", "app"), ("a" * 62 + "-b", "a" * 62),
+])  # fmt: skip
 def test_normalised_names_are_dns_labels(name: str, label: str) -> None:
     assert ids.normalise(name) == label

@@ -97,10 +97,9 @@ def test_an_edited_request_runs_as_it_was_edited_or_not_at_all(tmp_path: Path) -
         info.request.role_params["main"][0].stdout = "/tmp/mine.log"
         with pytest.raises(SchedulerError, match="`stdout` of main/0 is /tmp/mine"):
             scheduler.schedule(info)
+        request = replace(info.request, app_dir="/x")
         with pytest.raises(SchedulerError, match="`app_dir`"):
-            scheduler.schedule(
-                AppDryRunInfo(replace(info.request, app_dir="/x"), str, app=app(), cfg=info.cfg)
-            )
+            scheduler.schedule(AppDryRunInfo(request, str, app=app(), cfg=info.cfg))
     finally:
         scheduler.close()
 

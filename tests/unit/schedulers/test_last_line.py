@@ -9,23 +9,16 @@ from launcher.schedulers.ended_process import last_line
 SECRET = "hunter2-0123456789"
 
 
-@pytest.mark.parametrize(
-    ("tail", "line"),
-    [
-        (b"", ""),
-        (b"\n \n", ""),
-        (b"one\ntwo\n\n", "two"),
-        (b"without an end", "without an end"),
-        (b" 10%\r 20%\r 30%", "30%"),
-        (b"\x1b[1;31mError: no\x1b[0m\n", "Error: no"),
-        (b"a\x1b]0;title\x07b\x1b[2J\n", r"a\x1b]0;title\x07b\x1b[2J"),
-        (b"a\tb\n", "a   b"),
-        (b"\xff\n", r"\udcff"),
-        ("größe\n".encode(), "größe"),
-    ],
-)
-def test_the_last_line_is_one_line_that_cannot_drive_a_terminal(tail: bytes, line: str) -> None:
+@pytest.mark.parametrize(("tail", "line"), [
+    (b"", ""), (b"\n \n", ""), (b"one\ntwo\n\n", "two"), (b"without an end", "without an end"),
+    (b" 10%\r 20%\r 30%", "30%"), (b"\x1b[1;31mError: no\x1b[0m\n", "Error: no"),
+    (b"a\x1b]0;title\x07b\x1b[2J\n", r"a\x1b]0;title\x07b\x1b[2J"), (b"a\tb\n", "a   b"),
+    (b"\xff\n", r"\udcff"), ("größe\n".encode(), "größe"),
+])  # fmt: skip
+def test_the_last_line_is_one_whole_line_that_cannot_drive_a_terminal(tail: bytes, line: str) -> None:
     assert last_line(tail) == line
+    assert last_line(b"cut\nwhole\n", whole=False) == "whole"
+    assert last_line(b"rest of a secret", whole=False) == ""
 
 
 def test_a_long_line_keeps_its_beginning_and_its_end() -> None:
@@ -37,25 +30,19 @@ def test_a_long_line_keeps_its_beginning_and_its_end() -> None:
     assert len(found) == 160
 
 
-def test_a_line_without_its_beginning_does_not_count() -> None:
-    assert last_line(b"cut\nwhole\n", whole=False) == "whole"
-    assert last_line(b"rest of a secret", whole=False) == ""
+KEY = "-----BEGIN-----\nabcdef\nghijkl\n-----END-----\n"
 
 
-def test_a_secret_is_masked_also_across_the_place_of_the_cut() -> None:
+@pytest.mark.parametrize(("tail", "secret", "line"), [
+    (f"bad token {SECRET}!\n".encode(), SECRET, "bad token ***!"),
+    (b"bad token hunter2-\x1b[1m0123456789", SECRET, "bad token ***"),  # coloured
+    (b"cannot read:\nabcdef\nghijkl\n", KEY, "***"),
+    (f"cannot read {KEY!r}".encode(), KEY, "cannot read '***'"),
+])  # fmt: skip
+def test_a_secret_is_masked_also_in_colours_in_lines_and_across_the_place_of_the_cut(tail, secret, line):
+    assert last_line(tail, (secret,)) == line
     for before in range(140, 170):
         assert "hunter2" not in last_line(b"x" * before + SECRET.encode(), (SECRET,))
-    assert last_line(f"bad token {SECRET}!\n".encode(), (SECRET,)) == "bad token ***!"
-
-
-def test_each_line_of_a_secret_is_masked() -> None:
-    key = "-----BEGIN-----\nabcdef\nghijkl\n-----END-----\n"
-    assert last_line(b"cannot read:\nabcdef\nghijkl\n", (key,)) == "***"
-    assert last_line(f"cannot read {key!r}".encode(), (key,)) == "cannot read '***'"
-
-
-def test_a_coloured_secret_is_masked() -> None:
-    assert last_line(b"bad token hunter2-\x1b[1m0123456789", (SECRET,)) == "bad token ***"
 
 
 def test_no_bytes_make_more_than_one_short_printable_line() -> None:

@@ -96,9 +96,8 @@ def test_tail_start_is_where_the_last_lines_begin(tmp_path, monkeypatch, data, c
 
 
 def test_records_hold_the_written_output_with_marks_of_restarts(tmp_path: Path) -> None:
-    folder = write(
-        tmp_path / "r", (1, "stdout", b"a"), (2, "stderr", b"b"), (3, "restart", b""), (4, "stdout", b"c")
-    )
+    entries = [(1, "stdout", b"a"), (2, "stderr", b"b"), (3, "restart", b""), (4, "stdout", b"c")]
+    folder = write(tmp_path / "r", *entries)
     found = [(r.time_ns // SECOND, r.stream, r.data) for r in RecordReader(folder).read()]
     assert found == [(1, "stdout", b"a"), (2, "stderr", b"b"), (3, "restart", b""), (4, "stdout", b"c")]
     assert [r.data for r in RecordReader(folder, "stdout").read() if r.data] == [b"a", b"c"]

@@ -141,10 +141,8 @@ def test_the_log_dir_option_keeps_logs_by_session_and_app() -> None:
 
 def test_roles_with_odd_names_have_folders_of_their_own() -> None:
     request = request_of(role("a b"), role("a-b"))
-    assert request.role_log_dirs == {
-        "a b": ["/state/apps/a-1/logs/a-b/0"],
-        "a-b": ["/state/apps/a-1/logs/a-b-2/0"],
-    }
+    folders = {"a b": ["/state/apps/a-1/logs/a-b/0"], "a-b": ["/state/apps/a-1/logs/a-b-2/0"]}
+    assert request.role_log_dirs == folders
 
 
 @pytest.mark.parametrize("cfg", [{"timeout_s": 0}, {"timeout_s": -1}, {"grace_s": -0.5}])

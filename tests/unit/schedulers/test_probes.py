@@ -19,14 +19,11 @@ def test_the_sentence_about_a_late_replica_names_the_time_limit_and_the_reason()
     assert Probing({"port": 80}).late() == f"not ready after 60 s: {UNPROBED}"
 
 
-@pytest.mark.parametrize(
-    ("last", "why"),
-    [
-        (UNPROBED, "GET / on port 80 has no answer yet"),
-        ("nothing listens on port 80", "GET / on port 80 has no answer yet"),
-        ("GET / on port 80 answers 503", "GET / on port 80 answers 503"),
-    ],
-)
+@pytest.mark.parametrize(("last", "why"), [
+    (UNPROBED, "GET / on port 80 has no answer yet"),
+    ("nothing listens on port 80", "GET / on port 80 has no answer yet"),
+    ("GET / on port 80 answers 503", "GET / on port 80 answers 503"),
+])  # fmt: skip
 def test_a_waiting_request_does_not_hide_the_answer_to_an_earlier_request(last: str, why: str) -> None:
     probing = Probing({"http": "/", "port": 80})
     probing.why = last
@@ -34,17 +31,11 @@ def test_a_waiting_request_does_not_hide_the_answer_to_an_earlier_request(last: 
     assert probing.why == why
 
 
-@pytest.mark.parametrize(
-    ("answer", "why"),
-    [
-        (b"HTTP/1.1 200 OK", ""),
-        (b"HTTP/1.0 302 Found", ""),
-        (b"HTTP/1.1 404", "answers 404"),
-        (b"HTTP/1.1 ", "has an answer that is not HTTP"),
-        (b"220 mail.example.org ESMTP", "has an answer that is not HTTP"),
-        (b"", "has no answer"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "why"), [
+    (b"HTTP/1.1 200 OK", ""), (b"HTTP/1.0 302 Found", ""), (b"HTTP/1.1 404", "answers 404"),
+    (b"HTTP/1.1 ", "has an answer that is not HTTP"),
+    (b"220 mail.example.org ESMTP", "has an answer that is not HTTP"), (b"", "has no answer"),
+])  # fmt: skip
 def test_an_answer_is_good_with_2xx_and_3xx(answer: bytes, why: str) -> None:
     assert bad_answer(answer) == why
 

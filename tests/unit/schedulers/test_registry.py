@@ -58,35 +58,25 @@ def test_factories_ignore_parameters_of_other_schedulers() -> None:
 
 
 @pytest.mark.usefixtures("plugin")
-def test_entry_points_add_to_the_built_in_schedulers() -> None:
+def test_entry_points_add_to_the_built_in_schedulers_and_take_none_of_their_names() -> None:
     factories = get_scheduler_factories()
     assert list(factories) == [*DEFAULT_SCHEDULERS, "extra", "module"]
     assert factories["extra"]("s", a=1) == ("s", {"a": 1})
     assert factories["module"]("s") == ("s", {})
-
-
-@pytest.mark.usefixtures("plugin")
-def test_an_entry_point_does_not_take_the_name_of_a_built_in_scheduler() -> None:
     assert get_scheduler("local_cwd", "s").backend == "local_cwd"
 
 
 @pytest.mark.usefixtures("plugin")
 def test_the_built_in_schedulers_can_be_skipped() -> None:
     assert set(get_scheduler_factories(skip_defaults=True)) == {"local_cwd", "extra", "module"}
-
-
-def test_skipping_the_built_in_schedulers_leaves_none_without_plug_ins() -> None:
     assert dict(get_scheduler_factories(group="launcher.none", skip_defaults=True)) == {}
 
 
-@pytest.mark.parametrize(
-    ("value", "why"),
-    [
-        ("no_such_module:create", "ModuleNotFoundError: No module named 'no_such_module'"),
-        ("extra_scheduler:gone", "AttributeError: module 'extra_scheduler' has no attribute 'gone'"),
-        ("extra_scheduler:fails", "OSError: no cluster"),
-    ],
-)
+@pytest.mark.parametrize(("value", "why"), [
+    ("no_such_module:create", "ModuleNotFoundError: No module named 'no_such_module'"),
+    ("extra_scheduler:gone", "AttributeError: module 'extra_scheduler' has no attribute 'gone'"),
+    ("extra_scheduler:fails", "OSError: no cluster"),
+])  # fmt: skip
 def test_a_broken_plug_in_is_one_error_that_names_it(tmp_path, monkeypatch, value, why):
     scheduler_plugins(tmp_path, monkeypatch, broken=value)
     output = f"the scheduler `broken` cannot be loaded from {value}: {why}"

@@ -7,15 +7,12 @@ from launcher.schedulers.restarts import Restart, run_between, within
 STARTS = [(0, 10.0), (1, 20.0), (3, 30.0)]  # the second restart was of another replica of its role
 
 
-def test_a_run_lasts_until_the_next_one() -> None:
+def test_a_run_lasts_until_the_next_one_and_the_last_run_has_no_end() -> None:
     first, second = run_between(STARTS, 0), run_between(STARTS, 1)
     assert first == (10.0, pytest.approx(20.0))
     assert second == (20.0, pytest.approx(30.0))
     assert first[1] is not None
     assert first[1] < 20.0
-
-
-def test_the_last_run_has_no_end() -> None:
     assert run_between(STARTS, 3) == (30.0, None)
 
 
@@ -24,16 +21,11 @@ def test_an_unlisted_run_has_no_bounds() -> None:
     assert run_between([], 0) is None
 
 
-@pytest.mark.parametrize(
-    ("times", "since", "until", "found"),
-    [
-        ((10.0, 20.0), None, None, (10.0, 20.0)),
-        ((10.0, 20.0), 5.0, 25.0, (10.0, 20.0)),
-        ((10.0, 20.0), 12.0, 15.0, (12.0, 15.0)),
-        ((10.0, None), None, None, (10.0, None)),
-        ((10.0, None), 12.0, 15.0, (12.0, 15.0)),
-    ],
-)
+@pytest.mark.parametrize(("times", "since", "until", "found"), [
+    ((10.0, 20.0), None, None, (10.0, 20.0)), ((10.0, 20.0), 5.0, 25.0, (10.0, 20.0)),
+    ((10.0, 20.0), 12.0, 15.0, (12.0, 15.0)), ((10.0, None), None, None, (10.0, None)),
+    ((10.0, None), 12.0, 15.0, (12.0, 15.0)),
+])  # fmt: skip
 def test_moments_are_cut_to_those_of_a_run(times, since, until, found):
     assert within(times, since, until) == found
 

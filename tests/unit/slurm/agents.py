@@ -92,9 +92,7 @@ class Login:
 
     def reservation(self, app_id: str, nonce: str, *dead: str, digest: str = "one") -> dict[str, Any]:
         return {
-            "op": "reserve",
-            "app_id": app_id,
-            "record": record(app_id, digest),
+            "op": "reserve", "app_id": app_id, "record": record(app_id, digest),
             "owner": {"host": "h", "boot": "b", "pid": 1, "start": 1, "user": "u", "home": "/",
                 "nonce": nonce},
             "dead": list(dead),

@@ -19,6 +19,5 @@ def request_of(*roles: Role, app_id: str = "a-1-x", **cfg: Any) -> SlurmRequest:
 
 def sbatch_lines(request: SlurmRequest) -> list[str]:
     """Return the options of the script, without their prefix."""
-    return [
-        line.removeprefix("#SBATCH --") for line in request.script.splitlines() if line.startswith("#SBATCH")
-    ]
+    lines = [line for line in request.script.splitlines() if line.startswith("#SBATCH")]
+    return [line.removeprefix("#SBATCH --") for line in lines]

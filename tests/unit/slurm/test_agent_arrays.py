@@ -28,9 +28,8 @@ def created(login: Login, *app_ids: str) -> str:
 def queue(login: Login, slurm: SlurmCluster) -> list[str]:
     """Return the tasks that Slurm has, as squeue -r writes them."""
     lines = slurm.run("squeue", "-h", "-r", "-o", "%i %Z").splitlines()
-    return sorted(
-        job for job, _, folder in (each.partition(" ") for each in lines) if str(login.job_dir) in folder
-    )
+    rows = [each.partition(" ") for each in lines]
+    return sorted(job for job, _, folder in rows if str(login.job_dir) in folder)
 
 
 def is_held(slurm: SlurmCluster, job: str) -> bool:

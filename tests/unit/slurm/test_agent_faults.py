@@ -167,14 +167,10 @@ def test_a_running_app_is_cancelled_although_scancel(tmp_path, monkeypatch, scan
     assert "cancel" in login.names("a-1")
 
 
-@pytest.mark.parametrize(
-    ("files", "follows"),
-    [
-        ({"started": '{"job": "40"}'}, "it is stopped within a minute"),
-        ({"submitting": "{}"}, "it will not start"),
-    ],
-    ids=["running", "queued"],
-)
+@pytest.mark.parametrize(("files", "follows"), [
+    ({"started": '{"job": "40"}'}, "it is stopped within a minute"),
+    ({"submitting": "{}"}, "it will not start"),
+], ids=["running", "queued"])  # fmt: skip
 def test_the_error_of_a_cancellation_says_that_it_is_on_record(tmp_path, monkeypatch, files, follows):
     """The conductor looks for it from time to time; a job whose app was cancelled runs nothing."""
     use(monkeypatch, tmp_path, squeue=DOWN)
@@ -276,18 +272,15 @@ def test_a_hold_of_slurm_for_a_reservation_that_is_gone_is_no_lost_release(
     assert login.do("release", app_ids=["a-1"]) == {"released": released}
 
 
-@pytest.mark.parametrize(
-    ("dependency", "state", "age_s", "freed"),
-    [
-        ("afterok:39(unfulfilled)", "succeeded", 60, ["a-1"]),
-        ("afterok:39:39(unfulfilled)", "succeeded", 60, ["a-1"]),
-        ("afterok:39(unfulfilled)", "succeeded", 5, []),
-        ("afterok:39(unfulfilled)", "failed", 60, []),
-        ("afterok:39(unfulfilled),afterok:7(unfulfilled)", "succeeded", 60, []),
-        ("singleton(unfulfilled)", "succeeded", 60, []),
-        ("(null)", "succeeded", 60, []),
-    ],
-)
+@pytest.mark.parametrize(("dependency", "state", "age_s", "freed"), [
+    ("afterok:39(unfulfilled)", "succeeded", 60, ["a-1"]),
+    ("afterok:39:39(unfulfilled)", "succeeded", 60, ["a-1"]),
+    ("afterok:39(unfulfilled)", "succeeded", 5, []),
+    ("afterok:39(unfulfilled)", "failed", 60, []),
+    ("afterok:39(unfulfilled),afterok:7(unfulfilled)", "succeeded", 60, []),
+    ("singleton(unfulfilled)", "succeeded", 60, []),
+    ("(null)", "succeeded", 60, []),
+])  # fmt: skip
 def test_only_a_dependency_on_needs_that_have_succeeded_a_while_ago_is_removed(
     tmp_path, monkeypatch, dependency, state, age_s, freed
 ):

@@ -229,13 +229,9 @@ assert not left, left
 """
     clients = [
         subprocess.Popen(
-            [
-                sys.executable, "-c", code, f"n{k}", str(20 + 17 * k if k % 2 else 0),
-                "one" if k < 5 else "two",
-            ],
-            cwd=ROOT,
-            stderr=subprocess.PIPE,
-            text=True,
+            [sys.executable, "-c", code, f"n{k}", str(20 + 17 * k if k % 2 else 0),
+                "one" if k < 5 else "two"],
+            cwd=ROOT, stderr=subprocess.PIPE, text=True,
         )
         for k in range(8)
     ]  # fmt: skip

@@ -64,16 +64,10 @@ def test_texts_of_other_jobs_forge_no_row():
     assert [each.job for each in parse_rows(text, Owners())] == ["1", "2"]
 
 
-@pytest.mark.parametrize(
-    ("command", "app_id"),
-    [
-        ("/j/my apps/a-1/script-n1.sh", "a-1"),
-        ("/j/apps/a-1/script.sh", ""),
-        ("/home/ada/script-n1.sh/run", ""),
-        ("(null)", ""),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("command", "app_id"), [
+    ("/j/my apps/a-1/script-n1.sh", "a-1"), ("/j/apps/a-1/script.sh", ""),
+    ("/home/ada/script-n1.sh/run", ""), ("(null)", ""), ("", ""),
+])  # fmt: skip
 def test_the_script_of_a_job_names_its_app(command, app_id):
     assert parse_rows(row(command=command), Owners())[0].app_id == app_id
 
@@ -88,18 +82,10 @@ def test_the_tasks_of_an_array_name_its_apps(tmp_path):
     assert [each.job for each in found] == ["7_1"]
 
 
-@pytest.mark.parametrize(
-    ("line", "jobs"),
-    [
-        ("7", ["7"]),
-        ("7_3", ["7_3"]),
-        ("7_[3]", ["7_3"]),
-        ("7_[0-2,5%4]", ["7_0", "7_1", "7_2", "7_5"]),
-        ("7_[1,8-20:6]", ["7_1", "7_8", "7_14", "7_20"]),
-        ("7_[0-3,...]", ["7_[0-3,...]"]),
-        ("7+1", ["7+1"]),
-    ],
-)
+@pytest.mark.parametrize(("line", "jobs"), [
+    ("7", ["7"]), ("7_3", ["7_3"]), ("7_[3]", ["7_3"]), ("7_[0-2,5%4]", ["7_0", "7_1", "7_2", "7_5"]),
+    ("7_[1,8-20:6]", ["7_1", "7_8", "7_14", "7_20"]), ("7_[0-3,...]", ["7_[0-3,...]"]), ("7+1", ["7+1"]),
+])  # fmt: skip
 def test_a_line_of_squeue_stands_for_one_job_or_for_many_tasks(line, jobs):
     assert jobs_of(line) == jobs
     assert is_cut(row(job=line)) == ("..." in line)
@@ -184,26 +170,20 @@ def test_steps_of_sacct_belong_to_the_run_above_them():
     assert steps == {"main": [3, 25, 90003.5, 0.5, 2621440], "side": [1, 5, 0.0, 0.0, 0]}
 
 
-@pytest.mark.parametrize(
-    ("text", "output"),
-    [
-        (
-            "sbatch: error: invalid partition specified: nosuch\n"
-            "sbatch: error: Batch job submission failed: Invalid partition name specified\n",
-            "Invalid partition name specified (invalid partition specified: nosuch)",
-        ),
-        (
-            "sbatch: error: Memory specification can not be satisfied\n"
-            "sbatch: error: Batch job submission failed: Requested node configuration is not available\n",
-            "Requested node configuration is not available (Memory specification can not be satisfied)",
-        ),
-        (
-            "sbatch: error: Batch job submission failed: Invalid qos specification\n",
-            "Invalid qos specification",
-        ),
-        ("", "sbatch said nothing"),
-    ],
-)
+@pytest.mark.parametrize(("text", "output"), [
+    (
+        "sbatch: error: invalid partition specified: nosuch\n"
+        "sbatch: error: Batch job submission failed: Invalid partition name specified\n",
+        "Invalid partition name specified (invalid partition specified: nosuch)",
+    ),
+    (
+        "sbatch: error: Memory specification can not be satisfied\n"
+        "sbatch: error: Batch job submission failed: Requested node configuration is not available\n",
+        "Requested node configuration is not available (Memory specification can not be satisfied)",
+    ),
+    ("sbatch: error: Batch job submission failed: Invalid qos specification\n", "Invalid qos specification"),
+    ("", "sbatch said nothing"),
+])  # fmt: skip
 def test_a_refusal_is_one_line(text, output):
     assert refusal(text) == output
 
@@ -223,21 +203,18 @@ def test_hostile_names_are_refused_before_any_file_is_made(name, tmp_path):
     assert not (tmp_path / "s").exists()
 
 
-@pytest.mark.parametrize(
-    ("message", "is_away"),
-    [
-        ("sbatch: error: Unable to contact slurm controller (connect failure)", True),
-        ("slurm_load_jobs error: Unable to contact slurm controller (connect failure)", True),
-        ("squeue: error: slurm_receive_msg: Socket timed out on send/recv operation", True),
-        ("squeue: error: s_p_parse_file: cannot stat file /x, retrying in 1sec up to 60sec", True),
-        ("sinfo: fatal: Could not establish a configuration source", True),
-        ("slurm_load_jobs error: Zero Bytes were transmitted or received", True),
-        ("sbatch: error: If munged is up, restart with --num-threads=10", True),
-        ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", False),
-        ("sbatch: error: Batch job submission failed: Resource temporarily unavailable", False),
-        ("sbatch: error: RPC rate limit exceeded too many times", False),
-    ],
-)
+@pytest.mark.parametrize(("message", "is_away"), [
+    ("sbatch: error: Unable to contact slurm controller (connect failure)", True),
+    ("slurm_load_jobs error: Unable to contact slurm controller (connect failure)", True),
+    ("squeue: error: slurm_receive_msg: Socket timed out on send/recv operation", True),
+    ("squeue: error: s_p_parse_file: cannot stat file /x, retrying in 1sec up to 60sec", True),
+    ("sinfo: fatal: Could not establish a configuration source", True),
+    ("slurm_load_jobs error: Zero Bytes were transmitted or received", True),
+    ("sbatch: error: If munged is up, restart with --num-threads=10", True),
+    ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", False),
+    ("sbatch: error: Batch job submission failed: Resource temporarily unavailable", False),
+    ("sbatch: error: RPC rate limit exceeded too many times", False),
+])  # fmt: skip
 def test_the_message_of_a_controller_says_whether_it_is_away_or_busy(message, is_away):
     assert bool(BUSY.search(message)) is not is_away
     assert UNREACHABLE.search(message) or not is_away

@@ -102,22 +102,19 @@ def test_a_submission_succeeds_where_the_time_of_a_folder_cannot_be_set(queue, m
     assert queue.observe(app_ids=["b-1"], queued={"b-1": CREATED_AT})["apps"].keys() == {"b-1"}
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        pytest.param(lambda queue: os.utime(queue.login.folder("a-1")), id="submitted by an older version"),
-        pytest.param(lambda queue: queue.lists(state="RUNNING"), id="runs"),
-        pytest.param(lambda queue: queue.lists(state="COMPLETED"), id="has ended"),
-        pytest.param(lambda queue: queue.lists(priority="0"), id="is held"),
-        pytest.param(lambda queue: queue.lists(dependency="afterok:8(unfulfilled)"), id="waits for a job"),
-        pytest.param(lambda queue: queue.lists(script="/j/apps/a-1/script-n1.sh"), id="of another folder"),
-        pytest.param(lambda queue: queue.lists(script="/j/apps/b-1/script-n1.sh"), id="of another app"),
-        pytest.param(lambda queue: queue.rows.write_text(queue.rows.read_text() * 2), id="two jobs"),
-        pytest.param(lambda queue: queue.write("started", '{"job": "7", "at": 1.0}'), id="started"),
-        pytest.param(lambda queue: queue.write("started", '{"cancelled": true, "at": 1.0}'), id="given up"),
-        pytest.param(lambda queue: queue.write("cancel"), id="to be cancelled"),
-    ],
-)
+@pytest.mark.parametrize("change", [
+    pytest.param(lambda queue: os.utime(queue.login.folder("a-1")), id="submitted by an older version"),
+    pytest.param(lambda queue: queue.lists(state="RUNNING"), id="runs"),
+    pytest.param(lambda queue: queue.lists(state="COMPLETED"), id="has ended"),
+    pytest.param(lambda queue: queue.lists(priority="0"), id="is held"),
+    pytest.param(lambda queue: queue.lists(dependency="afterok:8(unfulfilled)"), id="waits for a job"),
+    pytest.param(lambda queue: queue.lists(script="/j/apps/a-1/script-n1.sh"), id="of another folder"),
+    pytest.param(lambda queue: queue.lists(script="/j/apps/b-1/script-n1.sh"), id="of another app"),
+    pytest.param(lambda queue: queue.rows.write_text(queue.rows.read_text() * 2), id="two jobs"),
+    pytest.param(lambda queue: queue.write("started", '{"job": "7", "at": 1.0}'), id="started"),
+    pytest.param(lambda queue: queue.write("started", '{"cancelled": true, "at": 1.0}'), id="given up"),
+    pytest.param(lambda queue: queue.write("cancel"), id="to be cancelled"),
+])  # fmt: skip
 def test_an_app_whose_job_does_not_merely_wait_is_answered_in_full(queue, change, monkeypatch):
     monkeypatch.setattr("launcher.schedulers.slurm.site.agent.observe.SECOND_LOOK_S", 0.0)
     assert queue.is_answered_in_short()

@@ -101,16 +101,11 @@ def test_a_complete_submission_with_the_same_digest_is_resumed_by_one_client_onl
     assert os.listdir(login.job_dir / "apps") == []
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "state"),
-    [
-        ("submitted", {"at": 1.0}, "queued"),
-        ("started", {"job": "7", "at": 1.0}, "running"),
-        ("started", {"cancelled": True, "at": 1.0}, "cancelled"),
-        ("started", {"withdrawn": True, "at": 1.0}, "skipped"),
-        ("outcome", {"state": "failed"}, "failed"),
-    ],
-)
+@pytest.mark.parametrize(("name", "data", "state"), [
+    ("submitted", {"at": 1.0}, "queued"), ("started", {"job": "7", "at": 1.0}, "running"),
+    ("started", {"cancelled": True, "at": 1.0}, "cancelled"),
+    ("started", {"withdrawn": True, "at": 1.0}, "skipped"), ("outcome", {"state": "failed"}, "failed"),
+])  # fmt: skip
 def test_a_started_app_is_never_taken_over(login, name, data, state):
     created(login)
     (login.folder("a-1") / name).write_text(json.dumps(data))
@@ -139,10 +134,8 @@ def test_an_interrupted_removal_is_completed_by_the_next_client(login, by):
     found = login.reserve("a-1", "n2")
     assert (found["error"], found["detail"]["owner"]["nonce"]) == ("reserved", "n1")
     facts = login.facts("a-1", look=False)["a-1"]
-    assert (facts["owner"]["nonce"], facts["submitted"], facts["started"], facts["job"]) == (
-        "n1",
-        *[None] * 3,
-    )
+    fields = [facts["owner"]["nonce"], facts["submitted"], facts["started"], facts["job"]]
+    assert fields == ["n1", *[None] * 3]
     assert login.do("wait", app_ids=["a-1"], seconds=0, queue=[60, 60])["missing"] == []
     if by == "abort":  # a client that cancels or lists the app acts for the dead one
         assert login.abort("n1", "a-1") == ["a-1"]
@@ -410,10 +403,8 @@ def test_an_app_whose_outcome_has_its_replicas_has_no_events(login):
 
 def test_a_machine_without_slurm_says_so(login):
     found = login.do("hello")
-    assert (found["error"], found["message"]) == (
-        "no-slurm",
-        f"there is no scontrol on {os.uname().nodename}",
-    )
+    text = f"there is no scontrol on {os.uname().nodename}"
+    assert (found["error"], found["message"]) == ("no-slurm", text)
 
 
 def test_only_replicas_with_an_error_file_are_read_of_a_live_app(login):

@@ -39,14 +39,11 @@ def test_apps_are_tasks_of_arrays_by_the_jobs_that_they_wait_for(waits):
     assert made(behind, aftercorr=2 if behind == FIVE else 10) == arrays
 
 
-@pytest.mark.parametrize(
-    ("parameters", "count"),
-    [
-        ("(null)", 10),
-        ("bf_interval=1,correspond_after_task_cnt=500,defer", 500),
-        ("correspond_after_task_cnt=0", 10),
-    ],
-)
+@pytest.mark.parametrize(("parameters", "count"), [
+    ("(null)", 10),
+    ("bf_interval=1,correspond_after_task_cnt=500,defer", 500),
+    ("correspond_after_task_cnt=0", 10),
+])  # fmt: skip
 def test_a_cluster_says_how_many_tasks_it_compares(monkeypatch, parameters, count):
     monkeypatch.setattr(Slurm, "read", lambda self, argv: f"SchedulerParameters     = {parameters}\n")
     assert Slurm().hello()["aftercorr"] == count

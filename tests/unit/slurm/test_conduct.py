@@ -73,13 +73,10 @@ OURS = "JobId=12 JobName=renamed Command=/apps/app/script-n1.sh"
 """The first fields that Slurm reports of the job of an app, to which a user gave another name."""
 
 
-@pytest.mark.parametrize(
-    ("limit", "words"),
-    [
-        ("02:00:00", " after 2 h"), ("1-00:00:00", " after 1 d"), ("01:30:00", " after 90 min"),
-        ("00:01:00", " after 1 min"), ("", ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("limit", "words"), [
+    ("02:00:00", " after 2 h"), ("1-00:00:00", " after 1 d"), ("01:30:00", " after 90 min"),
+    ("00:01:00", " after 1 min"), ("", ""),
+])  # fmt: skip
 def test_a_time_limit_of_slurm_is_put_into_words(limit: str, words: str) -> None:
     assert over_limit({"TimeLimit": limit}) == f"timed out{words}"
 
@@ -344,10 +341,8 @@ ENDS = {
     "memory of the job": (
         "failed", "killed: out of memory", "JobState=OUT_OF_MEMORY Reason=OutOfMemory", ABORTED
     ),
-    "memory": (
-        "failed", "main/0 was killed: out of memory", "JobState=RUNNING",
-        "slurmstepd: error: StepId=12.0 exceeded memory limit (2 > 1), being killed", ABORTED,
-    ),
+    "memory": ("failed", "main/0 was killed: out of memory", "JobState=RUNNING",
+        "slurmstepd: error: StepId=12.0 exceeded memory limit (2 > 1), being killed", ABORTED),
     "step": ("failed", f"main/0 was lost: {TERM}", "JobState=RUNNING", "", TERM, ABORTED, KILLED),
     "nothing said": ("failed", "main/0 was lost: its step ended", "JobState=RUNNING", ABORTED),
 }  # fmt: skip
@@ -367,13 +362,10 @@ def test_a_step_that_slurm_ends_before_replicas_report_has_the_end_of_its_job(si
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("on_term", "own_s", "given", "code"),
-    [
-        pytest.param("", 1000.0, (None, 0.1), 137, id="a second one shortens it"),
-        pytest.param("sleep 0.5; exit 7", 0.0, (60.0,), 7, id="the first one may lengthen it"),
-    ],
-)
+@pytest.mark.parametrize(("on_term", "own_s", "given", "code"), [
+    pytest.param("", 1000.0, (None, 0.1), 137, id="a second one shortens it"),
+    pytest.param("sleep 0.5; exit 7", 0.0, (60.0,), 7, id="the first one may lengthen it"),
+])  # fmt: skip
 def test_a_cancellation_sets_the_grace_period_of_its_app(site, on_term, own_s, given, code):
     site.app(role("main", STUBBORN.replace("''", f"'{on_term}'")), grace_s=own_s)
     process = site.started()
@@ -385,13 +377,10 @@ def test_a_cancellation_sets_the_grace_period_of_its_app(site, on_term, own_s, g
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "fields", "state"),
-    [
-        pytest.param("cancel", {"grace_s": None, "interrupt": False}, "cancelled", id="a cancellation"),
-        pytest.param("outcome", {"state": "lost"}, "lost", id="an end that a client has recorded"),
-    ],
-)
+@pytest.mark.parametrize(("name", "fields", "state"), [
+    pytest.param("cancel", {"grace_s": None, "interrupt": False}, "cancelled", id="a cancellation"),
+    pytest.param("outcome", {"state": "lost"}, "lost", id="an end that a client has recorded"),
+])  # fmt: skip
 def test_a_running_app_finds_without_a_signal(site: Site, name: str, fields: Any, state: str) -> None:
     """A controller that was killed may have forgotten the job: nothing else ends what runs."""
     site.patch("conduct", "LOOK_S = 30.0", "LOOK_S = 1.0")
@@ -484,9 +473,8 @@ def test_a_wrapper_that_waits_for_another_start_leaves_with_its_conductor(site: 
 def test_a_replica_whose_step_is_killed_before_it_has_reported_the_start_is_started_again(site: Site) -> None:
     srun, used = (site.bin / "srun").read_text(), site.shared / "used"
     site.program("real", srun)
-    site.program(
-        "mute", srun.replace("stdin=subprocess.PIPE,", "stdin=subprocess.PIPE, stdout=-3, stderr=-3,")
-    )
+    muted = srun.replace("stdin=subprocess.PIPE,", "stdin=subprocess.PIPE, stdout=-3, stderr=-3,")
+    site.program("mute", muted)
     first = f'[ -e {used} ] || {{ touch {used}; exec {site.bin}/mute "$@"; }}'
     site.program("srun", f'#!/bin/sh\n{first}\nexec {site.bin}/real "$@"\n')
     stays = "trap '' TERM; echo up; while :; do sleep 0.1; done"
@@ -636,14 +624,11 @@ def ticked(site: Site) -> None:
     until(lambda: len(site.log("main")) > size + len("tick\n"))
 
 
-@pytest.mark.parametrize(
-    ("grace_s", "code", "fields"),
-    [
-        pytest.param(None, 0, {"timeout_s": 600.0}, id="timeout"),
-        pytest.param(None, 0, {"order": READY}, id="probe"),
-        pytest.param(600.0, 7, {}, id="grace period"),
-    ],
-)
+@pytest.mark.parametrize(("grace_s", "code", "fields"), [
+    pytest.param(None, 0, {"timeout_s": 600.0}, id="timeout"),
+    pytest.param(None, 0, {"order": READY}, id="probe"),
+    pytest.param(600.0, 7, {}, id="grace period"),
+])  # fmt: skip
 def test_no_time_of_an_app_passes_while_slurm_suspends_its_job(site, grace_s, code, fields):
     """Slurm signals all processes 2 s before it stops them."""
     ahead, asked = site.shared / "ahead", site.shared / "asked"

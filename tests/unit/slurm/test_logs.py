@@ -20,20 +20,17 @@ def fed(*blocks: tuple[bytes, str]) -> list[tuple[int, str, bytes]]:
 INDEX = "0 10 stdout\n4 20 stderr\n6 30 stdout\n"
 
 
-@pytest.mark.parametrize(
-    ("blocks", "records"),
-    [
-        pytest.param([(b"out\nx\nend", INDEX)],
-            [(10, "stdout", b"out\n"), (20, "stderr", b"x\n"), (30, "stdout", b"end")], id="one block"),
-        pytest.param([(b"out\n", "0 10 stdout\n4 20 stderr\n"), (b"x\n", "")],
-            [(10, "stdout", b"out\n"), (20, "stderr", b"x\n")], id="an index that is ahead of the log"),
-        pytest.param([(b"1\n2\n", "0 10 stdout\n2 20 restart\n2 30 stdout\n")],
-            [(10, "stdout", b"1\n"), (20, "restart", b""), (30, "stdout", b"2\n")],
-            id="a restart between the runs"),
-        pytest.param([(b"", "0 20 restart\n"), (b"x", "0 30 stdout\n")],
-            [(20, "restart", b""), (30, "stdout", b"x")], id="a restart after a silent run"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("blocks", "records"), [
+    pytest.param([(b"out\nx\nend", INDEX)],
+        [(10, "stdout", b"out\n"), (20, "stderr", b"x\n"), (30, "stdout", b"end")], id="one block"),
+    pytest.param([(b"out\n", "0 10 stdout\n4 20 stderr\n"), (b"x\n", "")],
+        [(10, "stdout", b"out\n"), (20, "stderr", b"x\n")], id="an index that is ahead of the log"),
+    pytest.param([(b"1\n2\n", "0 10 stdout\n2 20 restart\n2 30 stdout\n")],
+        [(10, "stdout", b"1\n"), (20, "restart", b""), (30, "stdout", b"2\n")],
+        id="a restart between the runs"),
+    pytest.param([(b"", "0 20 restart\n"), (b"x", "0 30 stdout\n")],
+        [(20, "restart", b""), (30, "stdout", b"x")], id="a restart after a silent run"),
+])  # fmt: skip
 def test_the_index_holds_time_and_stream_of_every_byte(blocks, records):
     assert fed(*blocks) == records
 

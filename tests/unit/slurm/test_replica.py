@@ -220,10 +220,8 @@ def test_the_programs_run_on_the_python_of_a_cluster(site: Site, version: str) -
     cwd = site.shared / "schön"
     server = role("server", "touch läuft; echo $GRÜSSE; exec sleep 1000", env={"GRÜSSE": "ü"})
     client = role("client", "test $LAUNCHER_RESTART = 1; exit $?", retries=1, policy="APPLICATION")
-    order = {
-        "server": {"service": True, "ready": {"file": "läuft"}},
-        "client": {"depends_on": {"server": "ready"}},
-    }
+    server = {"service": True, "ready": {"file": "läuft"}}
+    order = {"server": server, "client": {"depends_on": {"server": "ready"}}}
     site.app(server, client, order=order, cwd=str(cwd))
     outcome = site.run(LC_ALL="C", LANG="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")
     assert (outcome["state"], outcome["message"], outcome["restarts"]) == ("succeeded", "", 1), site.output()
@@ -237,9 +235,8 @@ def looks_often(site: Site) -> None:
 
 @pytest.mark.slow
 def test_an_end_that_was_not_reported_is_found_in_its_record(site: Site) -> None:
-    srun = (
-        (site.bin / "srun").read_text().replace("stdin=subprocess.PIPE,", "stdin=subprocess.PIPE, stdout=2,")
-    )
+    srun = (site.bin / "srun").read_text()
+    srun = srun.replace("stdin=subprocess.PIPE,", "stdin=subprocess.PIPE, stdout=2,")
     site.program("srun", srun.replace("sys.exit(", "import time; time.sleep(1000)\nsys.exit("))
     looks_often(site)
     site.app(role("main", "exit 3"))

@@ -123,36 +123,27 @@ def sized(cpu: float = -1, gpu: float = -1, memory: float = -1, **fields: Any) -
     return role(resource=Resource(cpu, gpu, memory), **fields)
 
 
-@pytest.mark.parametrize(
-    ("roles", "cfg", "lines"),
-    [
-        pytest.param(
-            [
-                role("a", num_replicas=2, resource=Resource(1.5, 1, 1000)),
-                role("b", num_replicas=3, resource=Resource(3, 1, 1000)),
-            ],
-            {},
-            "ntasks=5 cpus-per-task=3 mem-per-cpu=342M gpus-per-task=1",
-            id="all roles are counted, and each replica gets the largest share",
-        ),
-        pytest.param(
-            [sized(memory=2048)], {}, "mem-per-cpu=2048M", id="memory without cores is for one core"
-        ),
-        *(
-            pytest.param(
-                [sized(1, 0, asked)], {}, f"mem-per-cpu={made}M", id=f"{asked} MiB and room for ours"
-            )
-            for asked, made in [(1, 26), (32, 57), (999, 1024), (1010, 1024), (1024, 1024)]
-        ),
-        # 10 s of grace and two minutes more
-        ([role()], {"timeout_s": 3600}, "time=01:03:00"),
-        ([role()], {"timeout_s": 30, "grace_s": 0.0}, "time=00:03:00"),
-        ([role()], {"timeout_s": 3600, "time": "02:00:00"}, "time=02:00:00"),
-        ([role()], {"time": "2h"}, "time=02:00:00"),
-        ([role()], {"time": "1-12"}, "time=1-12:00:00"),
-        ([role()], {"time": "INFINITE"}, "time=UNLIMITED"),
-    ],
-)
+@pytest.mark.parametrize(("roles", "cfg", "lines"), [
+    pytest.param(
+        [role("a", num_replicas=2, resource=Resource(1.5, 1, 1000)),
+            role("b", num_replicas=3, resource=Resource(3, 1, 1000))],
+        {},
+        "ntasks=5 cpus-per-task=3 mem-per-cpu=342M gpus-per-task=1",
+        id="all roles are counted, and each replica gets the largest share",
+    ),
+    pytest.param([sized(memory=2048)], {}, "mem-per-cpu=2048M", id="memory without cores is for one core"),
+    *(
+        pytest.param([sized(1, 0, asked)], {}, f"mem-per-cpu={made}M", id=f"{asked} MiB and room for ours")
+        for asked, made in [(1, 26), (32, 57), (999, 1024), (1010, 1024), (1024, 1024)]
+    ),
+    # 10 s of grace and two minutes more
+    ([role()], {"timeout_s": 3600}, "time=01:03:00"),
+    ([role()], {"timeout_s": 30, "grace_s": 0.0}, "time=00:03:00"),
+    ([role()], {"timeout_s": 3600, "time": "02:00:00"}, "time=02:00:00"),
+    ([role()], {"time": "2h"}, "time=02:00:00"),
+    ([role()], {"time": "1-12"}, "time=1-12:00:00"),
+    ([role()], {"time": "INFINITE"}, "time=UNLIMITED"),
+])  # fmt: skip
 def test_the_script_requests_the_shares_and_the_time_of_the_app(roles, cfg, lines):
     assert set(lines.split()) <= set(sbatch_lines(request_of(*roles, **cfg)))
 
@@ -185,17 +176,12 @@ def test_steps_with_gpus_do_not_overlap_and_slurm_places_them_where_gpus_are_lef
     assert not [word for word in words if word.startswith(("--overlap", "--nodes", "--relative"))]
 
 
-@pytest.mark.parametrize(
-    ("counts", "cfg", "places"),
-    [
-        ((1, 1), {"nodes": 2}, [(1, 0), (1, 1)]),
-        ((1, 3), {"nodes": 2}, [(1, 0), (2, 0)]),
-        ((2, 2), {"nodes": 2}, [(1, 0), (1, 1)]),
-        ((4,), {"nodes": 3}, [(3, 0)]),
-        ((1, 4), {"nodes": 3, "ntasks_per_node": 2}, [(1, 0), (3, 0)]),
-        ((3, 1, 1), {"nodes": 2}, [(1, 0), (1, 1), (1, 1)]),
-    ],
-)
+@pytest.mark.parametrize(("counts", "cfg", "places"), [
+    ((1, 1), {"nodes": 2}, [(1, 0), (1, 1)]), ((1, 3), {"nodes": 2}, [(1, 0), (2, 0)]),
+    ((2, 2), {"nodes": 2}, [(1, 0), (1, 1)]), ((4,), {"nodes": 3}, [(3, 0)]),
+    ((1, 4), {"nodes": 3, "ntasks_per_node": 2}, [(1, 0), (3, 0)]),
+    ((3, 1, 1), {"nodes": 2}, [(1, 0), (1, 1), (1, 1)]),
+])  # fmt: skip
 def test_roles_follow_each_other_over_the_nodes(counts, cfg, places):
     roles = [role(f"r{k}", num_replicas=count) for k, count in enumerate(counts)]
     request = request_of(*roles, **cfg)
@@ -281,9 +267,8 @@ def test_a_request_is_bound_more_than_once_and_stays_as_it_was():
     request = build_request(app, options().resolve({}), session="s")
     before = deepcopy(request.__dict__)
     outputs = {"output_dir": "/o", "needs.prepare.output_dir": "/p"}
-    first = bind_request(
-        request, "a-1-x", outputs, {"LAUNCHER_ATTEMPT": "1", "LAUNCHER_NEEDS": "[${app_id}]"}
-    )
+    own = {"LAUNCHER_ATTEMPT": "1", "LAUNCHER_NEEDS": "[${app_id}]"}
+    first = bind_request(request, "a-1-x", outputs, own)
     second = bind_request(request, "a-2-y")
     assert request.__dict__ == before
     assert the_one(first)["argv"] == ["true", "a-1-x", "/o/x", "/p"]

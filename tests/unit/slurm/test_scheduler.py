@@ -131,9 +131,8 @@ def test_twenty_threads_wait_with_one_request_at_a_time():
     cluster.released.set()
     for thread in threads:
         thread.join(60)
-    assert {app_id: facts["outcome"]["state"] for app_id, facts in found.items()} == dict.fromkeys(
-        ids, "succeeded"
-    )
+    states = {app_id: facts["outcome"]["state"] for app_id, facts in found.items()}
+    assert states == dict.fromkeys(ids, "succeeded")
     assert len(cluster.calls) <= 1 + len(ids) // 2  # a few threads may come while the first request goes on
 
 
@@ -271,9 +270,8 @@ def test_a_grace_period_stands_still_while_slurm_suspends_the_job(monkeypatch):
         def _answer(self, op):
             state = "SUSPENDED" if clock[0] < 200 else "RUNNING"
             facts = live() if clock[0] < 220 else ended()
-            self.apps = {
-                "train-1-x": {**facts, "queue": [{"job": "1", "state": state}] if clock[0] < 220 else []}
-            }
+            queue = [{"job": "1", "state": state}] if clock[0] < 220 else []
+            self.apps = {"train-1-x": {**facts, "queue": queue}}
             return super()._answer(op)
 
     cluster = Suspended({})
@@ -281,16 +279,13 @@ def test_a_grace_period_stands_still_while_slurm_suspends_the_job(monkeypatch):
     assert [op["op"] for op in cluster.calls if op["op"] == "cancel"] == ["cancel"]
 
 
-@pytest.mark.parametrize(
-    ("answer", "is_over"),
-    [
-        ({"state": "queued"}, True),
-        ({"error": "refused", "message": "m"}, False),  # nothing will run: it is taken back
-        ({"error": "state", "message": "job 7 of train-1-x has gone"}, False),
-        ({"error": "unreachable", "message": "m"}, True),  # it may have been released
-        ({"error": "reserved", "message": "m"}, True),  # another client goes on with it
-    ],
-)
+@pytest.mark.parametrize(("answer", "is_over"), [
+    ({"state": "queued"}, True),
+    ({"error": "refused", "message": "m"}, False),  # nothing will run: it is taken back
+    ({"error": "state", "message": "job 7 of train-1-x has gone"}, False),
+    ({"error": "unreachable", "message": "m"}, True),  # it may have been released
+    ({"error": "reserved", "message": "m"}, True),  # another client goes on with it
+])  # fmt: skip
 def test_a_start_that_can_lead_to_nothing_is_taken_back(answer, is_over):
     cluster, attempt = SimpleNamespace(call=lambda op: [answer]), SimpleNamespace(app_id="train-1-x")
     reservation = SlurmReservation(cluster, attempt, "n1", resumed=True)

@@ -120,21 +120,15 @@ def test_a_setup_line_is_no_place_for_macros():
     assert 'echo "$<app_id> ${app_id}"' in request_of(role(), setup=['echo "$<app_id> ${app_id}"']).script
 
 
-def test_a_function_that_fails_ends_the_job_as_well(tmp_path):
-    setup = ["module() {", "  ( exit 3 )", "}", "module load cuda", "touch made"]
-    assert run(request_of(role(), setup=setup), tmp_path)[1][5] == "3"
-
-
-@pytest.mark.parametrize(
-    "line", ["X=$(false; echo x)", "if false; then true; fi", "false || true", "( false; true ) || true"]
-)
-def test_a_setup_line_that_bash_takes_for_no_failure_does_not_end_the_job(tmp_path, line):
-    assert len(run(request_of(role(), setup=[line]), tmp_path)[1]) == 5
-
-
-def test_a_setup_line_that_a_signal_ends_leaves_the_reason_to_slurm(tmp_path):
-    code, argv, _, _ = run(request_of(role(), setup=["sh -c 'kill -TERM $$'"]), tmp_path)
-    assert (code, argv) == (143, [])
+@pytest.mark.parametrize(("setup", "code", "given"), [
+    (["module() {", "  ( exit 3 )", "}", "module load cuda", "touch made"], 0, ["3"]),
+    *(([line], 0, []) for line in
+        ("X=$(false; echo x)", "if false; then true; fi", "false || true", "( false; true ) || true")),
+    (["sh -c 'kill -TERM $$'"], 143, None),
+], ids=["a function that fails", *["no failure for bash"] * 4, "a signal"])  # fmt: skip
+def test_a_setup_line_ends_the_job_when_bash_takes_it_for_a_failure(tmp_path, setup, code, given):
+    found, argv, _, _ = run(request_of(role(), setup=setup), tmp_path)
+    assert (found, argv[5:6] if argv else None) == (code, given)
 
 
 @pytest.mark.parametrize("setup", [[], ["true"]])

@@ -120,20 +120,13 @@ def here(**changes: Any) -> dict[str, Any]:
     return {**fields, "nonce": "n", "at": time.time(), **changes}
 
 
-@pytest.mark.parametrize(
-    ("client", "how", "is_alive"),
-    [
-        ({}, {}, True),
-        ({"pid": 1 << 30}, {}, False),
-        (None, {}, False),
-        ({**NOWHERE, "at": 0.0, "quiet_s": 5.0}, {}, True),
-        ({**NOWHERE, "at": 4e9, "quiet_s": 5.0}, {}, True),
-        ({**NOWHERE, "at": 4e9, "quiet_s": owner.PATIENCE_S + 1}, {}, False),
-        ({**NOWHERE, "at": 1000.0}, {"now": 1500.0}, True),
-        ({**NOWHERE, "at": 1000.0}, {"now": 1700.0}, False),
-        ({**NOWHERE, "at": 1000.0}, {"now": 1500.0, "take_over": True}, False),
-    ],
-)
+@pytest.mark.parametrize(("client", "how", "is_alive"), [
+    ({}, {}, True), ({"pid": 1 << 30}, {}, False), (None, {}, False),
+    ({**NOWHERE, "at": 0.0, "quiet_s": 5.0}, {}, True), ({**NOWHERE, "at": 4e9, "quiet_s": 5.0}, {}, True),
+    ({**NOWHERE, "at": 4e9, "quiet_s": owner.PATIENCE_S + 1}, {}, False),
+    ({**NOWHERE, "at": 1000.0}, {"now": 1500.0}, True), ({**NOWHERE, "at": 1000.0}, {"now": 1700.0}, False),
+    ({**NOWHERE, "at": 1000.0}, {"now": 1500.0, "take_over": True}, False),
+])  # fmt: skip
 def test_a_submission_is_unfinished_without_a_living_client(client, how, is_alive):
     """A client on another machine counts as dead after ten silent minutes, or when the user says so."""
     for made in (None, 1.0):
@@ -293,9 +286,8 @@ def test_a_need_whose_end_is_not_known_is_to_be_looked_up_first():
 
 def test_needs_in_a_circle_come_to_an_end():
     text = "gone CANCELLED; needs {}="
-    apps = {
-        one: behind(text.format(other), one, other) for one, other in (("a-1-x", "b-1-x"), ("b-1-x", "a-1-x"))
-    }
+    pairs = (("a-1-x", "b-1-x"), ("b-1-x", "a-1-x"))
+    apps = {one: behind(text.format(other), one, other) for one, other in pairs}
     assert sorted(new_ends(apps)) == ["a-1-x", "b-1-x"]
 
 
@@ -309,9 +301,8 @@ def test_an_attempt_comes_back_as_it_was_reserved_with_its_present_state():
 
 
 def test_an_app_without_a_job_is_no_attempt():
-    seen = seen_app(
-        of("", attempt={"key": None, "name": "sim", "session": "s", "app_id": "sim-1", "created_at": 1.0})
-    )
+    attempt = {"key": None, "name": "sim", "session": "s", "app_id": "sim-1", "created_at": 1.0}
+    seen = seen_app(of("", attempt=attempt))
     assert seen.attempt() is None
     assert (seen.record.handle, seen.record.name, seen.record.job) == ("slurm://s/sim-1", "sim", None)
 
@@ -340,18 +331,15 @@ def held(text: str, events: str, **fields: Any) -> dict[str, Any]:
     return of(text, events=made, **fields)
 
 
-@pytest.mark.parametrize(
-    ("found", "replicas"),
-    [
-        (held("started; RUNNING", "go; a/0; a/1; a/0=3"),
-            "failed 3, running None, pending None waiting for a (ready)"),
-        (held("started; PENDING", "go; a/0; a/1"),
-            "pending None, pending None, pending None waiting for a (ready)"),
-        (of("PENDING"), "pending None, pending None, pending None"),
-        (of("gone"), "lost None, lost None, lost None"),
-        (of("cancelled"), "cancelled None cancelled, cancelled None cancelled, cancelled None cancelled"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("found", "replicas"), [
+    (held("started; RUNNING", "go; a/0; a/1; a/0=3"),
+        "failed 3, running None, pending None waiting for a (ready)"),
+    (held("started; PENDING", "go; a/0; a/1"),
+        "pending None, pending None, pending None waiting for a (ready)"),
+    (of("PENDING"), "pending None, pending None, pending None"),
+    (of("gone"), "lost None, lost None, lost None"),
+    (of("cancelled"), "cancelled None cancelled, cancelled None cancelled, cancelled None cancelled"),
+])  # fmt: skip
 def test_replicas_have_the_state_that_follows_from_the_events_and_the_state_of_their_app(found, replicas):
     made = whole_app(found).record.replicas
     assert ", ".join(f"{each.state} {each.exit_code} {each.message}".rstrip() for each in made) == replicas
@@ -388,15 +376,12 @@ STOPPING = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("events", "more", "state"),
-    [
-        ("go; a/0; a/1; b/0", [STOPPING], "failed 3: a/1 failed"),
-        ("go; a/0; a/1; b/0; a/0=3; a/1=0", [], "failed 137: killed by signal 9"),  # it restarts
-        ("go; a/0; a/1; b/0; a/0=0; a/1=0; b/0=0", [], "succeeded 0:"),
-        ("go; a/0; a/1; b/0", [], "failed 137: killed by signal 9"),
-    ],
-)
+@pytest.mark.parametrize(("events", "more", "state"), [
+    ("go; a/0; a/1; b/0", [STOPPING], "failed 3: a/1 failed"),
+    ("go; a/0; a/1; b/0; a/0=3; a/1=0", [], "failed 137: killed by signal 9"),  # it restarts
+    ("go; a/0; a/1; b/0; a/0=0; a/1=0; b/0=0", [], "succeeded 0:"),
+    ("go; a/0; a/1; b/0", [], "failed 137: killed by signal 9"),
+])  # fmt: skip
 def test_an_end_that_follows_from_the_events_of_a_dead_conductor_counts(events, more, state):
     found = held("started; gone FAILED exit=0:9", events)
     assert shown({**found, "events": [*found["events"], *more]}) == state

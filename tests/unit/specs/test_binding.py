@@ -75,25 +75,14 @@ def test_escapes_in_text_without_run_macros_are_resolved():
     assert (role.image, role.mounts[0].dst_path) == ("a-$<x>", "/${d}")
 
 
-@pytest.mark.parametrize(
-    ("source", "absolute"),
-    [
-        ("data", "/repo/job/data"),
-        ("./data", "/repo/job/data"),
-        ("../data/", "/repo/data"),
-        (".", "/repo/job"),
-        ("/data/../other", "/other"),
-        ("~", "/home/ada"),
-        ("~/data", "/home/ada/data"),
-        ("a/~/b", "/repo/job/a/~/b"),
-        ("$<job.dir>/../x", "/repo/x"),
-        ("$<app_id>/x", "/repo/job/$<app_id>/x"),
-        ("data-$<replica_id>", "/repo/job/data-$<replica_id>"),
-        ("$<img_root>/x/../y", "$<img_root>/x/../y"),
-        ("${img_root}", "${img_root}"),
-        ("$$<job.dir>", "/repo/job/$$<job.dir>"),
-    ],
-)
+@pytest.mark.parametrize(("source", "absolute"), [
+    ("data", "/repo/job/data"), ("./data", "/repo/job/data"), ("../data/", "/repo/data"),
+    (".", "/repo/job"), ("/data/../other", "/other"), ("~", "/home/ada"), ("~/data", "/home/ada/data"),
+    ("a/~/b", "/repo/job/a/~/b"), ("$<job.dir>/../x", "/repo/x"),
+    ("$<app_id>/x", "/repo/job/$<app_id>/x"), ("data-$<replica_id>", "/repo/job/data-$<replica_id>"),
+    ("$<img_root>/x/../y", "$<img_root>/x/../y"), ("${img_root}", "${img_root}"),
+    ("$$<job.dir>", "/repo/job/$$<job.dir>"),
+])  # fmt: skip
 def test_sources_of_bind_mounts_become_absolute(source, absolute):
     assert bound(Role("r", "", mounts=[BindMount(source, "/d", True)])).mounts == [
         BindMount(absolute, "/d", True)
@@ -145,32 +134,26 @@ def bound_options(cfg: dict[str, object], opts: runopts = LOCAL, **more: object)
     return bind_cfg(cfg, **{"opts": opts, "timeout_s": None, "directory": "/w", "home": "/h", **more})
 
 
-@pytest.mark.parametrize(
-    ("given", "more", "bound"),
-    [
-        ({}, {}, {"cwd": "/w"}),
-        ({"cwd": None}, {}, {"cwd": "/w"}),
-        ({"cwd": "run"}, {"workspace": "src"}, {"cwd": "/w/run"}),
-        ({}, {"opts": options("x"), "workspace": "src"}, {}),
-        ({}, {"timeout_s": 60}, {"cwd": "/w", "timeout_s": 60}),
-        ({"timeout_s": 5}, {}, {"cwd": "/w", "timeout_s": 5}),
-        ({"timeout_s": 60}, {"timeout_s": 60}, {"cwd": "/w", "timeout_s": 60}),
-        ({"tags": ["$<job.dir>/a", "$$<x>"]}, {"opts": options("tags")}, {"tags": ["/w/a", "$<x>"]}),
-    ],
-)
+@pytest.mark.parametrize(("given", "more", "bound"), [
+    ({}, {}, {"cwd": "/w"}),
+    ({"cwd": None}, {}, {"cwd": "/w"}),
+    ({"cwd": "run"}, {"workspace": "src"}, {"cwd": "/w/run"}),
+    ({}, {"opts": options("x"), "workspace": "src"}, {}),
+    ({}, {"timeout_s": 60}, {"cwd": "/w", "timeout_s": 60}),
+    ({"timeout_s": 5}, {}, {"cwd": "/w", "timeout_s": 5}),
+    ({"timeout_s": 60}, {"timeout_s": 60}, {"cwd": "/w", "timeout_s": 60}),
+    ({"tags": ["$<job.dir>/a", "$$<x>"]}, {"opts": options("tags")}, {"tags": ["/w/a", "$<x>"]}),
+])  # fmt: skip
 def test_options_are_bound_to_the_folder_the_workspace_and_the_timeout_of_a_job(given, more, bound):
     before = deepcopy(given)
     assert bound_options(given, **more) == bound
     assert given == before
 
 
-@pytest.mark.parametrize(
-    ("given", "absolute"),
-    [
-        ("sub", "/w/sub"), (".", "/w"), ("../x", "/x"), ("/abs", "/abs"), ("$<job.dir>/y", "/w/y"),
-        ("~/z", "/h/z"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("given", "absolute"), [
+    ("sub", "/w/sub"), (".", "/w"), ("../x", "/x"), ("/abs", "/abs"), ("$<job.dir>/y", "/w/y"),
+    ("~/z", "/h/z"),
+])  # fmt: skip
 def test_folders_and_workspaces_are_relative_to_the_job_file(given, absolute):
     for option in ("cwd", "log_dir"):
         assert bound_options({option: given}) == {"cwd": "/w", option: absolute}

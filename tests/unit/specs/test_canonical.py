@@ -65,19 +65,11 @@ def test_the_smallest_document_has_only_the_fields_that_every_document_has():
 def test_a_document_of_a_full_launch_has_every_field():
     launch = launch_of(AppDef("app", [full_role()]), cfg={"log_dir": "x", "unset": None}, timeout_s=60)
     assert document(launch) == {
-        "scheduler": "local_cwd",
-        "cfg": {"log_dir": "x"},
-        "timeout_s": 60,
+        "scheduler": "local_cwd", "cfg": {"log_dir": "x"}, "timeout_s": 60,
         "roles": [
             {
-                "name": "trainer",
-                "image": "img:1",
-                "min_replicas": 1,
-                "entrypoint": "python",
-                "args": ["-m", "train"],
-                "env": {"A": "1", "B": "2"},
-                "num_replicas": 2,
-                "max_retries": 3,
+                "name": "trainer", "image": "img:1", "min_replicas": 1, "entrypoint": "python",
+                "args": ["-m", "train"], "env": {"A": "1", "B": "2"}, "num_replicas": 2, "max_retries": 3,
                 "retry_policy": "REPLICA",
                 "resource": {
                     "cpu_millis": 500, "gpu": 0, "memory_bytes": 4096 * 2**20, "capabilities": {"c": "x"},
@@ -85,12 +77,10 @@ def test_a_document_of_a_full_launch_has_every_field():
                 },
                 "port_map": {"tcp": 29500},
                 "metadata": {"k": [1, {"x": None}]},
-                "mounts": [
-                    {"type": "bind", "src": "./data", "dst": "/data", "read_only": True},
+                "mounts": [{"type": "bind", "src": "./data", "dst": "/data", "read_only": True},
                     {"type": "device", "src": "/dev/a", "dst": "/dev/b", "permissions": "r"},
                     {"type": "device", "src": "/dev/fuse", "dst": "/dev/fuse"},
-                    {"type": "volume", "src": "cache", "dst": "/z"},
-                ],
+                    {"type": "volume", "src": "cache", "dst": "/z"}],
             }
         ],
     }  # fmt: skip
@@ -182,15 +172,12 @@ def test_text_is_hashed_as_utf_8():
     assert digest_of(launch_of(AppDef("a", [role]))).startswith("lr1:sha256:")
 
 
-@pytest.mark.parametrize(
-    ("metadata", "where"),
-    [
-        ({"a": float("nan")}, "roles.trainer.metadata.a"),
-        ({"a": [1, object()]}, "roles.trainer.metadata.a[1]"),
-        ({"a": {1: 2}}, "roles.trainer.metadata.a: every key must be text"),
-        ({"a": {1, 2}}, "roles.trainer.metadata.a"),
-    ],
-)
+@pytest.mark.parametrize(("metadata", "where"), [
+    ({"a": float("nan")}, "roles.trainer.metadata.a"),
+    ({"a": [1, object()]}, "roles.trainer.metadata.a[1]"),
+    ({"a": {1: 2}}, "roles.trainer.metadata.a: every key must be text"),
+    ({"a": {1, 2}}, "roles.trainer.metadata.a"),
+])  # fmt: skip
 def test_a_value_that_json_cannot_hold_is_refused_with_its_place(metadata, where):
     app = AppDef("a", [replace(small_role(), metadata=metadata)])
     with pytest.raises(UnstorableValueError) as caught:
@@ -282,17 +269,14 @@ def test_fields_that_a_later_version_wrote_are_kept():
     assert renormalise(stored) == stored
 
 
-@pytest.mark.parametrize(
-    ("resource", "fields"),
-    [
-        (Resource(cpu=2, gpu=-1, memMB=-1), {"cpu_millis": 2000}),
-        (Resource(cpu=-1.0, gpu=0, memMB=-1), {"gpu": 0}),
-        (Resource(cpu=-1, gpu=4, memMB=-1), {"gpu": 4}),
-        (Resource(cpu=-1, gpu=-1, memMB=1), {"memory_bytes": 2**20}),
-        (Resource(cpu=0.5, gpu=0, memMB=0), {"cpu_millis": 500, "gpu": 0, "memory_bytes": 0}),
-        (Resource(cpu=0, gpu=0, memMB=0), {"cpu_millis": 0, "gpu": 0, "memory_bytes": 0}),
-    ],
-)
+@pytest.mark.parametrize(("resource", "fields"), [
+    (Resource(cpu=2, gpu=-1, memMB=-1), {"cpu_millis": 2000}),
+    (Resource(cpu=-1.0, gpu=0, memMB=-1), {"gpu": 0}),
+    (Resource(cpu=-1, gpu=4, memMB=-1), {"gpu": 4}),
+    (Resource(cpu=-1, gpu=-1, memMB=1), {"memory_bytes": 2**20}),
+    (Resource(cpu=0.5, gpu=0, memMB=0), {"cpu_millis": 500, "gpu": 0, "memory_bytes": 0}),
+    (Resource(cpu=0, gpu=0, memMB=0), {"cpu_millis": 0, "gpu": 0, "memory_bytes": 0}),
+])  # fmt: skip
 def test_an_amount_that_is_not_reported_is_in_no_document(resource: Resource, fields: dict[str, int]) -> None:
     role = replace(small_role(), resource=resource)
     made = document(launch_of(AppDef("a", roles=[role])))

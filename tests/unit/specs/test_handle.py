@@ -14,29 +14,23 @@ from launcher.specs import (
 )
 
 
-@pytest.mark.parametrize(
-    ("handle", "parts"),
-    [
-        ("local_cwd://vision/train-1-k3fwx", ("local_cwd", "vision", "train-1-k3fwx")),
-        ("local_docker://vision.prod/train", ("local_docker", "vision.prod", "train")),
-        ("s:///id", ("s", "", "id")),
-        ("s://a b/c:d", ("s", "a b", "c:d")),
-    ],
-)
+@pytest.mark.parametrize(("handle", "parts"), [
+    ("local_cwd://vision/train-1-k3fwx", ("local_cwd", "vision", "train-1-k3fwx")),
+    ("local_docker://vision.prod/train", ("local_docker", "vision.prod", "train")),
+    ("s:///id", ("s", "", "id")),
+    ("s://a b/c:d", ("s", "a b", "c:d")),
+])  # fmt: skip
 def test_a_handle_has_three_parts(handle, parts):
     assert parse_app_handle(handle) == parts
     assert ParsedAppHandle(scheduler_backend=parts[0], session_name=parts[1], app_id=parts[2]) == parts
     assert make_app_handle(*parts) == handle
 
 
-@pytest.mark.parametrize(
-    "handle",
-    [
-        *("", "a", "a/b", "a://", "a://b", "a://b/", "a:///", "://b/c", "a:/b/c"),
-        *("a://b/c/d", "a://b/c/", "a://b://c/d", "local:///App/", "a:b://c/d", "a/b://c/d"),
-        *("a://b/c\n", " a://b/c", "a://b/c "),
-    ],
-)
+@pytest.mark.parametrize("handle", [
+    *("", "a", "a/b", "a://", "a://b", "a://b/", "a:///", "://b/c", "a:/b/c"),
+    *("a://b/c/d", "a://b/c/", "a://b://c/d", "local:///App/", "a:b://c/d", "a/b://c/d"),
+    *("a://b/c\n", " a://b/c", "a://b/c "),
+])  # fmt: skip
 def test_a_malformed_handle_is_refused(handle):
     with pytest.raises(MalformedAppHandleException, match="is not an app handle") as caught:
         parse_app_handle(handle)

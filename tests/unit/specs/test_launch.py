@@ -130,20 +130,15 @@ def test_the_order_of_globs_does_not_change_the_digest():
     assert combine({"a": "1", "b": "2"}) == combine({"b": "2", "a": "1"})
 
 
-def test_a_glob_whose_files_changed_is_named():
-    assert changed_globs(A1, A2, ["a"]) == ["a"]
-    assert changed_globs(BOTH1, BOTH2, ["b", "a", "b"]) == ["b"]
-    assert changed_globs(A1, A1, ["a"]) == []
-
-
-def test_a_glob_that_one_side_does_not_know_has_not_changed():
-    assert changed_globs(A1, BOTH1, ["a", "b"]) == []
-    assert changed_globs(BOTH2, A1, ["a"]) == []
-    assert changed_globs("", A1, ["a"]) == changed_globs(A1, "", ["a"]) == []
-
-
-def test_a_digest_that_a_later_version_wrote_shows_no_change():
-    assert changed_globs("tr2:whatever", A1, ["a"]) == []
+@pytest.mark.parametrize(("before", "after", "globs", "changed"), [
+    (A1, A2, ["a"], ["a"]), (BOTH1, BOTH2, ["b", "a", "b"], ["b"]), (A1, A1, ["a"], []),
+    (A1, BOTH1, ["a", "b"], []), (BOTH2, A1, ["a"], []), ("", A1, ["a"], []), (A1, "", ["a"], []),
+    ("tr2:whatever", A1, ["a"], []),
+])  # fmt: skip
+def test_a_glob_whose_files_changed_is_named_and_none_that_one_side_does_not_know(
+    before, after, globs, changed
+):
+    assert changed_globs(before, after, globs) == changed
 
 
 def test_globs_added_to_rerun_on_are_watched_from_now_on_and_kept_ones_as_before():

@@ -22,16 +22,10 @@ def test_the_error_of_an_elastic_worker_is_read_whole() -> None:
     assert found.summary == "ValueError: boom"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('{"message": "plain"}', "plain"),
-        ("not json at all", "not json at all"),
-        ('{"message": {"mess', '{"message": {"mess'),
-        ("[1, 2]", "[1, 2]"),
-        ('{"other": 1}', '{"other": 1}'),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    ('{"message": "plain"}', "plain"), ("not json at all", "not json at all"),
+    ('{"message": {"mess', '{"message": {"mess'), ("[1, 2]", "[1, 2]"), ('{"other": 1}', '{"other": 1}'),
+])  # fmt: skip
 def test_text_that_is_no_structured_error_is_the_message(text: str, message: str) -> None:
     assert read_error(text) == ReplicaError(message)
     assert [read_error(empty) for empty in ("", "  \n", NONE)] == [None] * 3

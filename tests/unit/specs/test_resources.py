@@ -132,15 +132,12 @@ def test_plugins_add_names_and_win_over_built_in_ones():
 
 
 @pytest.mark.usefixtures("plugins")
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        ("gone", "AttributeError: module 'shelf' has no attribute 'gone'"),
-        ("nowhere", "ModuleNotFoundError: No module named 'no_such_shelf'"),
-        ("plain", "TypeError: want a Resource, got {'cpu': 1}"),
-        ("fails", "KeyError: 'cpu'"),
-    ],
-)
+@pytest.mark.parametrize(("name", "why"), [
+    ("gone", "AttributeError: module 'shelf' has no attribute 'gone'"),
+    ("nowhere", "ModuleNotFoundError: No module named 'no_such_shelf'"),
+    ("plain", "TypeError: want a Resource, got {'cpu': 1}"),
+    ("fails", "KeyError: 'cpu'"),
+])  # fmt: skip
 def test_a_broken_plugin_is_reported_when_it_is_used(name: str, why: str) -> None:
     assert name in named_resources
     with pytest.raises(LauncherError) as caught:

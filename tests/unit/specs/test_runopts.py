@@ -91,17 +91,12 @@ def test_both_generations_of_generics_are_known(list_type, dict_type):
     assert not runopts.is_type({"a": "b"}, list_type)
 
 
-@pytest.mark.parametrize(
-    ("tp", "name"),
-    [
-        (int, "int"),
-        (str, "str"),
-        (list[str], "list[str]"),
-        (List[str], "typing.List[str]"),  # noqa: UP006
-        (Union[str, int], "typing.Union[str, int]"),  # noqa: UP007
-        (None, "None"),
-    ],
-)
+@pytest.mark.parametrize(("tp", "name"), [
+    (int, "int"), (str, "str"), (list[str], "list[str]"),
+    (List[str], "typing.List[str]"),  # noqa: UP006
+    (Union[str, int], "typing.Union[str, int]"),  # noqa: UP007
+    (None, "None"),
+])  # fmt: skip
 def test_get_type_name_returns_the_name_of_a_type(tp, name):
     assert get_type_name(tp) == name
 
@@ -135,13 +130,10 @@ def test_a_missing_required_option_is_named(opts, cfg):
     assert ("<EMPTY>" in str(caught.value)) is (cfg == {})
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("image", 1), ("priority", "1"), ("priority", True), ("preemptible", 1), ("grace_s", "1"),
-        ("tags", {"a": "b"}), ("tags", "a"), ("env", ["a"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("key", "value"), [
+    ("image", 1), ("priority", "1"), ("priority", True), ("preemptible", 1), ("grace_s", "1"),
+    ("tags", {"a": "b"}), ("tags", "a"), ("env", ["a"]),
+])  # fmt: skip
 def test_a_value_of_a_wrong_type_is_named(opts, key, value):
     with pytest.raises(InvalidRunConfigException, match=f"option `{key}` must be of type") as caught:
         opts.resolve({"image": "x", key: value})
@@ -149,13 +141,10 @@ def test_a_value_of_a_wrong_type_is_named(opts, key, value):
     assert repr(value) in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("key", "hint"),
-    [
-        ("priorty", "did you mean `priority`?"),
-        ("zzz", "there are: env, grace_s, image, preemptible, priority, tags"),
-    ],
-)
+@pytest.mark.parametrize(("key", "hint"), [
+    ("priorty", "did you mean `priority`?"),
+    ("zzz", "there are: env, grace_s, image, preemptible, priority, tags"),
+])  # fmt: skip
 def test_an_unknown_option_is_refused_with_the_nearest_name_or_all_of_them(opts, key, hint):
     with pytest.raises(InvalidRunConfigException, match=f"there is no option `{key}`") as caught:
         opts.resolve({"image": "x", key: 1})
@@ -201,14 +190,11 @@ def test_sections_without_options_are_left_out():
     assert "required arguments" not in repr(made)
 
 
-@pytest.mark.parametrize(
-    ("rule", "right", "wrong", "wanted"),
-    [
-        ({"choices": ("fixed", "none")}, "none", "nine", "one of fixed, none"),
-        ({"pattern": "[0-9]+m", "wants": "a size such as 10m"}, "10m", "10m!", "a size such as 10m"),
-        ({"minimum": 1}, 1, 0, "1 or more"),
-    ],
-)
+@pytest.mark.parametrize(("rule", "right", "wrong", "wanted"), [
+    ({"choices": ("fixed", "none")}, "none", "nine", "one of fixed, none"),
+    ({"pattern": "[0-9]+m", "wants": "a size such as 10m"}, "10m", "10m!", "a size such as 10m"),
+    ({"minimum": 1}, 1, 0, "1 or more"),
+])  # fmt: skip
 def test_an_option_says_what_its_values_must_be(rule, right, wrong, wanted):
     opts = runopts()
     opts.add("x", type(right), "help", **rule)

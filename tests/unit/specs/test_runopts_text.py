@@ -18,26 +18,13 @@ def letters(list_type=list[str], dict_type=dict[str, str]) -> runopts:
 
 
 @pytest.mark.parametrize(("list_type", "dict_type"), GENERICS)
-@pytest.mark.parametrize(
-    ("text", "cfg"),
-    [
-        ("", {}),
-        (None, {}),
-        ("  ", {}),
-        ("K=a,b;", {"K": ["a", "b"]}),
-        ("K=a,b", {"K": ["a", "b"]}),
-        ("K=a;b;J=d", {"K": ["a", "b"], "J": "d"}),
-        ("K=a,b,J=d", {"K": ["a", "b"], "J": "d"}),
-        ("K=a,,b", {"K": ["a", "b"]}),
-        ("K=''", {"K": []}),
-        ("E=f:b,F:B", {"E": {"f": "b", "F": "B"}}),
-        ("E=a:http://x:80", {"E": {"a": "http://x:80"}}),
-        ("J='a=b,c'", {"J": "a=b,c"}),
-        ("J=''", {"J": ""}),
-        ("I=3,F=3,J=3", {"I": 3, "F": 3.0, "J": "3"}),
-        ("I=-3,F=1e3", {"I": -3, "F": 1000.0}),
-    ],
-)
+@pytest.mark.parametrize(("text", "cfg"), [
+    ("", {}), (None, {}), ("  ", {}), ("K=a,b;", {"K": ["a", "b"]}), ("K=a,b", {"K": ["a", "b"]}),
+    ("K=a;b;J=d", {"K": ["a", "b"], "J": "d"}), ("K=a,b,J=d", {"K": ["a", "b"], "J": "d"}),
+    ("K=a,,b", {"K": ["a", "b"]}), ("K=''", {"K": []}), ("E=f:b,F:B", {"E": {"f": "b", "F": "B"}}),
+    ("E=a:http://x:80", {"E": {"a": "http://x:80"}}), ("J='a=b,c'", {"J": "a=b,c"}), ("J=''", {"J": ""}),
+    ("I=3,F=3,J=3", {"I": 3, "F": 3.0, "J": "3"}), ("I=-3,F=1e3", {"I": -3, "F": 1000.0}),
+])  # fmt: skip
 def test_text_of_options_is_read_by_their_types(list_type, dict_type, text, cfg):
     assert letters(list_type, dict_type).cfg_from_str(text) == cfg
 
@@ -62,22 +49,19 @@ def test_reading_options_from_text_adds_no_defaults_and_requires_none():
     assert opts.cfg_from_str("priority=3") == {"priority": 3}
 
 
-@pytest.mark.parametrize(
-    ("text", "key", "message"),
-    [
-        ("J", "", "has no `key=value` pair"),
-        ("J=", "", "`J=` has no value"),
-        ("J=;K=a", "", "`J=` has no value"),
-        ("J=a=b", "", "needs quotes"),
-        ("K=a,UNKWN=b", "UNKWN", "there is no option `UNKWN`"),
-        ("I=x", "I", "option `I`: want a number (int), got `x`"),
-        ("I=1.5", "I", "got `1.5`"),
-        ("F=x", "F", "option `F`: want a number (float), got `x`"),
-        ("F=nan", "F", "want a finite number"),
-        ("B=maybe", "B", "option `B`: want true or false, got `maybe`"),
-        ("E=a", "E", "option `E`: want key:value, got `a`"),
-    ],
-)
+@pytest.mark.parametrize(("text", "key", "message"), [
+    ("J", "", "has no `key=value` pair"),
+    ("J=", "", "`J=` has no value"),
+    ("J=;K=a", "", "`J=` has no value"),
+    ("J=a=b", "", "needs quotes"),
+    ("K=a,UNKWN=b", "UNKWN", "there is no option `UNKWN`"),
+    ("I=x", "I", "option `I`: want a number (int), got `x`"),
+    ("I=1.5", "I", "got `1.5`"),
+    ("F=x", "F", "option `F`: want a number (float), got `x`"),
+    ("F=nan", "F", "want a finite number"),
+    ("B=maybe", "B", "option `B`: want true or false, got `maybe`"),
+    ("E=a", "E", "option `E`: want key:value, got `a`"),
+])  # fmt: skip
 def test_malformed_text_is_a_clear_error(text, key, message):
     with pytest.raises(InvalidRunConfigException) as caught:
         letters().cfg_from_str(text)
@@ -111,21 +95,18 @@ def test_json_is_read_elements_become_text_and_null_stays():
     assert letters().cfg_from_json_repr(text) == read
 
 
-@pytest.mark.parametrize(
-    ("text", "key", "message"),
-    [
-        ("{", "", "options are not JSON"),
-        ("[]", "", "must be a JSON object"),
-        ('"K=a"', "", "must be a JSON object"),
-        ('{"UNKWN": 1}', "UNKWN", "there is no option `UNKWN`"),
-        ('{"J": 1}', "J", "must be of type str"),
-        ('{"I": true}', "I", "must be of type int"),
-        ('{"K": {"a": "b"}}', "K", "must be of type list[str]"),
-        ('{"K": [["a"]]}', "K", "must be of type list[str]"),
-        ('{"E": ["a"]}', "E", "must be of type dict[str, str]"),
-        ('{"E": {"a": {}}}', "E", "must be of type dict[str, str]"),
-    ],
-)
+@pytest.mark.parametrize(("text", "key", "message"), [
+    ("{", "", "options are not JSON"),
+    ("[]", "", "must be a JSON object"),
+    ('"K=a"', "", "must be a JSON object"),
+    ('{"UNKWN": 1}', "UNKWN", "there is no option `UNKWN`"),
+    ('{"J": 1}', "J", "must be of type str"),
+    ('{"I": true}', "I", "must be of type int"),
+    ('{"K": {"a": "b"}}', "K", "must be of type list[str]"),
+    ('{"K": [["a"]]}', "K", "must be of type list[str]"),
+    ('{"E": ["a"]}', "E", "must be of type dict[str, str]"),
+    ('{"E": {"a": {}}}', "E", "must be of type dict[str, str]"),
+])  # fmt: skip
 def test_json_of_another_form_is_a_clear_error(text, key, message):
     with pytest.raises(InvalidRunConfigException) as caught:
         letters().cfg_from_json_repr(text)

@@ -101,13 +101,10 @@ def test_a_reference_is_shown_where_a_literal_would_be_hidden():
     assert hide({"secret": "hunter2"}) == {"secret": HIDDEN}
 
 
-@pytest.mark.parametrize(
-    ("secret", "codes"),
-    [
-        *(("env:K", []), ("file:$<job.dir>/k", [])),
-        *(("nonsense", ["unusable-text"]), ("file:/k/$<app_id>", ["reference-phase"])),
-    ],
-)
+@pytest.mark.parametrize(("secret", "codes"), [
+    *(("env:K", []), ("file:$<job.dir>/k", [])),
+    *(("nonsense", ["unusable-text"]), ("file:/k/$<app_id>", ["reference-phase"])),
+])  # fmt: skip
 def test_a_reference_that_cannot_be_read_is_found(secret: str, codes: list[str]):
     assert [problem.code for problem in check_app(app(K=Secret(secret)))] == codes
 

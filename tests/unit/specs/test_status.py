@@ -46,24 +46,14 @@ def test_states_that_have_ended_are_terminal_and_with_the_running_one_started():
 # -- roll-up -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("replicas", "app"),
-    [
-        ("", "UNKNOWN"),
-        ("SUCCEEDED", "SUCCEEDED"),
-        ("SUCCEEDED SUCCEEDED", "SUCCEEDED"),
-        ("SUCCEEDED RUNNING", "RUNNING"),
-        ("SUCCEEDED PENDING", "RUNNING"),
-        ("RUNNING PENDING", "RUNNING"),
-        ("PENDING SUBMITTED", "PENDING"),
-        ("SUBMITTED UNSUBMITTED", "SUBMITTED"),
-        ("UNSUBMITTED", "UNSUBMITTED"),
-        ("FAILED SUCCEEDED RUNNING CANCELLED UNKNOWN", "FAILED"),
-        ("CANCELLED SUCCEEDED RUNNING UNKNOWN", "CANCELLED"),
-        ("UNKNOWN SUCCEEDED", "UNKNOWN"),
-        ("UNKNOWN RUNNING", "UNKNOWN"),
-    ],
-)
+@pytest.mark.parametrize(("replicas", "app"), [
+    ("", "UNKNOWN"), ("SUCCEEDED", "SUCCEEDED"), ("SUCCEEDED SUCCEEDED", "SUCCEEDED"),
+    ("SUCCEEDED RUNNING", "RUNNING"), ("SUCCEEDED PENDING", "RUNNING"), ("RUNNING PENDING", "RUNNING"),
+    ("PENDING SUBMITTED", "PENDING"), ("SUBMITTED UNSUBMITTED", "SUBMITTED"),
+    ("UNSUBMITTED", "UNSUBMITTED"), ("FAILED SUCCEEDED RUNNING CANCELLED UNKNOWN", "FAILED"),
+    ("CANCELLED SUCCEEDED RUNNING UNKNOWN", "CANCELLED"), ("UNKNOWN SUCCEEDED", "UNKNOWN"),
+    ("UNKNOWN RUNNING", "UNKNOWN"),
+])  # fmt: skip
 def test_replicas_roll_up_into_an_app(replicas, app):
     statuses = [ReplicaStatus(k, AppState[state], "r", "") for k, state in enumerate(replicas.split())]
     assert roll_up(statuses) is AppState[app]
@@ -150,15 +140,11 @@ AppStatus:
 """
 
 
-@pytest.mark.parametrize(
-    ("error", "shown"),
-    [
-        (NONE, " <NONE>"),
-        ('{"message": "test error"}', "\n    message: test error"),
-        ('{"message": ', " '{\"message\": '"),
-    ],
-    ids=["none", "JSON", "half-written"],
-)
+@pytest.mark.parametrize(("error", "shown"), [
+    (NONE, " <NONE>"),
+    ('{"message": "test error"}', "\n    message: test error"),
+    ('{"message": ', " '{\"message\": '"),
+], ids=["none", "JSON", "half-written"])  # fmt: skip
 def test_a_status_prints_as_yaml_with_its_error(error, shown):
     status = AppStatus(AppState.FAILED, structured_error_msg=error)
     assert repr(status) == PRINTED.format(shown)

@@ -86,20 +86,12 @@ def test_a_long_message_is_wrapped_and_indented():
     assert len(message) == 3
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("not json at all", "not json at all"),
-        ('{"message": ', '{"message":'),
-        ("[1, 2]", "[1, 2]"),
-        ("3", "3"),
-        ('{"other": 1}', '{"other": 1}'),
-        ('{"message": "just text"}', "just text"),
-        ('{"message": {"extraInfo": 3}}', "error_msg: "),
-        (error("x", timestamp="soon"), "error_msg: x"),
-        (error("x", timestamp=10**30), "error_msg: x"),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), [
+    ("not json at all", "not json at all"), ('{"message": ', '{"message":'), ("[1, 2]", "[1, 2]"),
+    ("3", "3"), ('{"other": 1}', '{"other": 1}'), ('{"message": "just text"}', "just text"),
+    ('{"message": {"extraInfo": 3}}', "error_msg: "), (error("x", timestamp="soon"), "error_msg: x"),
+    (error("x", timestamp=10**30), "error_msg: x"),
+])  # fmt: skip
 def test_a_broken_error_reply_keeps_role_id_and_state(text, shown):
     lines = replica_lines(ReplicaStatus(1, AppState.FAILED, "trainer", "gpu01", text))
     assert lines.startswith("  trainer[1]:FAILED (exitcode: <N/A>)\n")

@@ -10,43 +10,25 @@ from ruamel.yaml.nodes import ScalarNode
 from launcher.specs.text import to_dict, to_flow, to_yaml
 
 
-@pytest.mark.parametrize(
-    ("text", "pairs"),
-    [
-        ("FOO=v1", {"FOO": "v1"}),
-        ("K=a,b,J=d", {"K": "a,b", "J": "d"}),
-        ("K=a;b;J=d", {"K": "a;b", "J": "d"}),
-        ("FOO=v1,v2,", {"FOO": "v1,v2,"}),
-        ("K=a,b;", {"K": "a,b;"}),
-        ("FOO=,", {"FOO": ","}),
-        ("key1=value1,,foo=bar", {"key1": "value1,", "foo": "bar"}),
-        (" K = a , J = b ", {"K": "a", "J": "b"}),
-        ("FOO=''", {"FOO": ""}),
-        ('FOO=""', {"FOO": ""}),
-        ("FOO='',BAR=x", {"FOO": "", "BAR": "x"}),
-        ("FOO='a=b,c=d;e'", {"FOO": "a=b,c=d;e"}),
-        ('FOO="a=b";BAR="c,d"', {"FOO": "a=b", "BAR": "c,d"}),
-        ("FOO= 'a=b' ,BAR=c", {"FOO": "a=b", "BAR": "c"}),
-        ("FOO=it's,BAR=b", {"FOO": "it's", "BAR": "b"}),
-        ("FOO='a'b,BAR=c", {"FOO": "'a'b", "BAR": "c"}),
-        ("FOO='a,BAR=c", {"FOO": "'a", "BAR": "c"}),
-        ("FOO='a'b=c',BAR=d", {"FOO": "a'b=c", "BAR": "d"}),
-        ("FOO='it's',BAR=c", {"FOO": "it's", "BAR": "c"}),
-        ("K=a,K=b", {"K": "b"}),
-        ("d=a:http://x:80", {"d": "a:http://x:80"}),
-    ],
-)
+@pytest.mark.parametrize(("text", "pairs"), [
+    ("FOO=v1", {"FOO": "v1"}), ("K=a,b,J=d", {"K": "a,b", "J": "d"}), ("K=a;b;J=d", {"K": "a;b", "J": "d"}),
+    ("FOO=v1,v2,", {"FOO": "v1,v2,"}), ("K=a,b;", {"K": "a,b;"}), ("FOO=,", {"FOO": ","}),
+    ("key1=value1,,foo=bar", {"key1": "value1,", "foo": "bar"}), (" K = a , J = b ", {"K": "a", "J": "b"}),
+    ("FOO=''", {"FOO": ""}), ('FOO=""', {"FOO": ""}), ("FOO='',BAR=x", {"FOO": "", "BAR": "x"}),
+    ("FOO='a=b,c=d;e'", {"FOO": "a=b,c=d;e"}), ('FOO="a=b";BAR="c,d"', {"FOO": "a=b", "BAR": "c,d"}),
+    ("FOO= 'a=b' ,BAR=c", {"FOO": "a=b", "BAR": "c"}), ("FOO=it's,BAR=b", {"FOO": "it's", "BAR": "b"}),
+    ("FOO='a'b,BAR=c", {"FOO": "'a'b", "BAR": "c"}), ("FOO='a,BAR=c", {"FOO": "'a", "BAR": "c"}),
+    ("FOO='a'b=c',BAR=d", {"FOO": "a'b=c", "BAR": "d"}), ("FOO='it's',BAR=c", {"FOO": "it's", "BAR": "c"}),
+    ("K=a,K=b", {"K": "b"}), ("d=a:http://x:80", {"d": "a:http://x:80"}),
+])  # fmt: skip
 def test_text_of_key_value_pairs_is_read(text, pairs):
     assert to_dict(text) == pairs
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("", " ", "FOO", "FOO,", "FOO;", "FOO=", "FOO= ", "FOO=;BAR=v1", "FOO=,BAR=v1", "=v", " =v"),
-        *("s=a=b", "FOO=v,=x", "FOO=v, =x", "FOO='a'=b", "FOO==b", "a=1,b="),
-    ],
-)
+@pytest.mark.parametrize("text", [
+    *("", " ", "FOO", "FOO,", "FOO;", "FOO=", "FOO= ", "FOO=;BAR=v1", "FOO=,BAR=v1", "=v", " =v"),
+    *("s=a=b", "FOO=v,=x", "FOO=v, =x", "FOO='a'=b", "FOO==b", "a=1,b="),
+])  # fmt: skip
 def test_text_that_is_no_list_of_pairs_is_a_value_error(text):
     with pytest.raises(ValueError, match="needs quotes: `s='a=b'`" if text == "s=a=b" else "`"):
         to_dict(text)
@@ -90,16 +72,11 @@ def test_yaml_that_is_written_is_read_back_unchanged(data):
     assert YAML(typ="safe", pure=True).load(to_yaml(data)) == data
 
 
-@pytest.mark.parametrize(
-    ("data", "text"),
-    [
-        ({"b": 1, "a": [1, {"x": "b", "z": []}]}, "a:\n- 1\n- x: b\n  z: []\nb: 1\n"),
-        ({"a": {"b": {}}}, "a:\n  b: {}\n"),
-        ([[1, 2], "x"], "- - 1\n  - 2\n- x\n"),
-        ("FAILED (5)", "FAILED (5)\n"),
-        ("it's", "'it''s'\n"),
-    ],
-)
+@pytest.mark.parametrize(("data", "text"), [
+    ({"b": 1, "a": [1, {"x": "b", "z": []}]}, "a:\n- 1\n- x: b\n  z: []\nb: 1\n"),
+    ({"a": {"b": {}}}, "a:\n  b: {}\n"), ([[1, 2], "x"], "- - 1\n  - 2\n- x\n"),
+    ("FAILED (5)", "FAILED (5)\n"), ("it's", "'it''s'\n"),
+])  # fmt: skip
 def test_yaml_is_written_in_the_expected_layout(data, text):
     assert to_yaml(data) == text
 

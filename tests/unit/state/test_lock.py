@@ -74,9 +74,9 @@ def holder(start: Callable[[str], Client]) -> Client:
     return client
 
 
-def test_the_lock_is_free_again_after_the_body():
+def test_the_lock_is_free_again_after_the_body_and_nothing_is_announced():
     for _ in range(2):
-        with apply_lock("vision", "default", timeout_s=0):
+        with apply_lock("vision", "default", timeout_s=0, on_wait=pytest.fail):
             pass
 
 
@@ -124,11 +124,6 @@ def test_a_waiting_client_learns_the_holder_and_gets_the_lock_when_it_is_free(ho
         assert holder.process.wait(timeout=60) == 0
     (owner,) = owners
     assert owner.startswith(f"{actor()}, pid {holder.pid}, since 20")
-
-
-def test_nothing_is_announced_when_the_lock_is_free():
-    with apply_lock("vision", "default", on_wait=pytest.fail):
-        pass
 
 
 def test_the_lock_of_an_owner_that_was_killed_is_free_at_once(holder: Client):

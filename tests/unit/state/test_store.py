@@ -2,7 +2,7 @@
 
 import json
 import os
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -134,11 +134,8 @@ def test_one_ledger_serves_many_threads(store: Store):
         for number in range(first, first + 25):
             assert store.record(attempt(number=number))
 
-    threads = [threading.Thread(target=record, args=(first,)) for first in range(1, 101, 25)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(record, range(1, 101, 25)))
     assert len(store.attempts(key())) == 100
 
 
@@ -171,12 +168,23 @@ def test_attempts_of_a_job_come_newest_first(store: Store):
     assert [found.number for found in store.attempts(key())] == [3, 2, 1]
 
 
-def test_counts_are_per_job_and_digest(store: Store):
-    for number, word in enumerate("aabab", start=1):
-        store.record(attempt(number=number, digest=digest(word)))
+COUNTED = {
+    "per job and digest": ("a b a a b", {"a": 3, "b": 2}),
+    "without skipped ones": ("a:failed a:skipped a:waiting", {"a": 2}),
+    "since the last success": ("a:failed a:succeeded a:failed a:failed b:succeeded", {"a": 2}),
+}
+
+
+@pytest.mark.parametrize("how", COUNTED)
+def test_attempts_of_a_document_are_counted(store: Store, how: str):
+    attempts, counts = COUNTED[how]
+    for number, text in enumerate(attempts.split(), start=1):
+        word, _, state = text.partition(":")
+        store.record(attempt(number=number, digest=digest(word), **({"state": state} if state else {})))
     store.record(attempt("eval", digest=digest("a")))
-    pairs = [(key(), digest("a")), (key(), digest("b")), (key(), digest("c")), (key("eval"), digest("a"))]
-    assert store.counts(pairs) == {pairs[0]: 3, pairs[1]: 2, pairs[3]: 1}
+    pairs = [(key(), digest(word)) for word in "abc"]
+    found = {(key(), digest(word)): number for word, number in counts.items()}
+    assert store.counts([*pairs, (key("eval"), digest("a"))]) == {**found, (key("eval"), digest("a")): 1}
 
 
 # Reading for lists and look-ups
@@ -230,20 +238,6 @@ def test_a_folder_with_odd_characters_is_a_folder(tmp_path: Path, monkeypatch: p
     with Store.open(readonly=True) as read:
         assert read.latest() == {key(): attempt()}
     assert os.path.exists(tmp_path / "100% #1? ä" / "ledger.db")
-
-
-def test_a_success_begins_the_count_of_a_document_anew(store: Store):
-    for number, state in enumerate(["failed", "succeeded", "failed", "failed"], 1):
-        store.record(attempt(number=number, state=state))
-    store.record(attempt(number=5, state="succeeded", digest=digest("b")))
-    pairs = [(key(), digest("a")), (key(), digest("b"))]
-    assert store.counts(pairs) == {(key(), digest("a")): 2}
-
-
-def test_a_skipped_attempt_does_not_count(store: Store):
-    for number, state in enumerate(("failed", "skipped", "waiting"), 1):
-        store.record(attempt(number=number, state=state))
-    assert store.counts([(key(), digest("a"))]) == {(key(), digest("a")): 2}
 
 
 def test_a_waiting_attempt_is_live_and_can_be_skipped(store: Store):

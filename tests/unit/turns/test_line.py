@@ -36,10 +36,6 @@ def queued(app: str, number: int, **more: object) -> Ticket:
     return Ticket(app, number, state=QUEUED, **{"groups": [MACHINE], **more})
 
 
-def test_an_app_starts_on_an_idle_machine() -> None:
-    assert decide(ask(cpu=1), []).starts
-
-
 def test_an_app_waits_for_its_share() -> None:
     held = holder(cpu=2)
     decision = decide(ask(cpu=1), [held])
@@ -48,16 +44,25 @@ def test_an_app_waits_for_its_share() -> None:
     assert decision.lacks == (CPU, "")
 
 
-def test_the_rest_of_the_machine_is_shared() -> None:
-    assert decide(ask(cpu=1, memory_mb=500), [holder(cpu=1, memory_mb=500)]).starts
-    assert not decide(ask(cpu=1, memory_mb=501), [holder(cpu=1, memory_mb=500)]).starts
+STARTS = {
+    "on an idle machine": (ask(cpu=1), [], True),
+    "with the rest of the machine": (ask(cpu=1, memory_mb=500), [holder(cpu=1, memory_mb=500)], True),
+    "not with more than the rest": (ask(cpu=1, memory_mb=501), [holder(cpu=1, memory_mb=500)], False),
+    "alone, when it asks for more than the machine has": (ask(cpu=64), [], True),
+    "not beside an app that holds a core": (ask(cpu=64), [holder(cpu=1)], False),
+    "beside an app that holds no core": (ask(cpu=64), [holder(cpu=0, memory_mb=1)], True),
+    "not beside an app that holds more than the machine has": (ask(cpu=1), [holder(cpu=64)], False),
+    "before an app of the same number and a later name": (ask(5, "a", cpu=1), [queued("b", 5)], True),
+    "not before an app of the same number and an earlier name": (ask(5, "b", cpu=1), [queued("a", 5)], False),
+    "at once, without a turn": (ask(cpu=2, at_once=True), [holder(cpu=2), queued("a", 1)], True),
+    "beside a ticket that names no amount": (ask(cpu=2), [holder()], True),
+}
 
 
-def test_an_app_that_asks_for_more_than_the_machine_has_runs_alone() -> None:
-    assert decide(ask(cpu=64), []).starts
-    assert not decide(ask(cpu=64), [holder(cpu=1)]).starts
-    assert decide(ask(cpu=64), [holder(cpu=0, memory_mb=1)]).starts
-    assert not decide(ask(cpu=1), [holder(cpu=64)]).starts
+@pytest.mark.parametrize("when", STARTS)
+def test_an_app_starts_only_in_its_turn_with_its_share(when: str) -> None:
+    asked, line, starts = STARTS[when]
+    assert decide(asked, line).starts is starts
 
 
 def test_nothing_overtakes_the_first_in_line() -> None:
@@ -73,15 +78,6 @@ def test_each_app_in_line_watches_the_app_before_it() -> None:
     assert [each.app for each in decide(ask(cpu=1), line).watch] == ["b"]
 
 
-def test_apps_with_the_same_number_are_ordered_by_name() -> None:
-    assert not decide(ask(number=5, app="b", cpu=1), [queued("a", 5)]).starts
-    assert decide(ask(number=5, app="a", cpu=1), [queued("b", 5)]).starts
-
-
-def test_an_app_that_starts_at_once_takes_no_turn() -> None:
-    assert decide(ask(cpu=2, at_once=True), [holder(cpu=2), queued("a", 1)]).starts
-
-
 def test_a_group_of_apps_has_its_own_limit() -> None:
     sweep = Limit("sweep", apps=2, label="sweep")
     two = [holder("a", groups=["sweep"]), holder("b", groups=["sweep"])]
@@ -91,8 +87,7 @@ def test_a_group_of_apps_has_its_own_limit() -> None:
     assert decide(ask(limits=(TWO_CORES, sweep)), [*two[:1], holder("c", groups=["other"])]).starts
 
 
-def test_a_ticket_that_names_no_amount_holds_none() -> None:
-    assert decide(ask(cpu=2), [holder()]).starts
+def test_a_ticket_that_names_no_amount_holds_no_gpu() -> None:
     assert decide(ask(gpus=1, devices=["0"], gpu_table="g"), [], [holder()]).dealt == ("0",)
 
 

@@ -37,18 +37,10 @@ def cgroups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("given", "visible", "expected"),
-    [
-        ("4", None, ("0", "1", "2", "3")),
-        ("0", None, ()),
-        ("4", "2,0", ("2", "0")),
-        ("2", "0,7", ("0",)),
-        ("4", "1,-1,2", ("1",)),
-        ("4", "", ()),
-        ("4", "GPU-8f,GPU-8f,1", ("GPU-8f", "1")),
-    ],
-)
+@pytest.mark.parametrize(("given", "visible", "expected"), [
+    ("4", None, ("0", "1", "2", "3")), ("0", None, ()), ("4", "2,0", ("2", "0")), ("2", "0,7", ("0",)),
+    ("4", "1,-1,2", ("1",)), ("4", "", ()), ("4", "GPU-8f,GPU-8f,1", ("GPU-8f", "1")),
+])  # fmt: skip
 def test_only_the_gpus_that_the_environment_allows_may_be_dealt(given, visible, expected, monkeypatch):
     monkeypatch.setenv("LAUNCHER_GPUS", given)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)

@@ -37,15 +37,10 @@ def tree(folder: str | Path) -> list[str]:
     return sorted(found)
 
 
-@pytest.mark.parametrize(
-    ("text", "projects"),
-    [
-        (".", {".": ""}),
-        ("//foo/bar:main", {"//foo/bar:main": ""}),
-        ("{a: , b: lib}", {"a": "", "b": "lib"}),
-        ("a: x\nb: y\n", {"a": "x", "b": "y"}),
-    ],
-)
+@pytest.mark.parametrize(("text", "projects"), [
+    (".", {".": ""}), ("//foo/bar:main", {"//foo/bar:main": ""}),
+    ("{a: , b: lib}", {"a": "", "b": "lib"}), ("a: x\nb: y\n", {"a": "x", "b": "y"}),
+])  # fmt: skip
 def test_a_workspace_is_read_from_text(text: str, projects: dict[str, str]) -> None:
     assert Workspace.from_str(text).projects == projects
 

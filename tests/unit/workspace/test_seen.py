@@ -158,18 +158,13 @@ def test_recorded_files_are_compared_whatever_files_the_words_name_now(checkout:
 RECORD = {"train.py": "1", "model.py": "2"}
 
 
-@pytest.mark.parametrize(
-    ("now", "want"),
-    [
-        (Seen(RECORD), ()),
-        (Seen({**RECORD, "train.py": "3"}), ("train.py",)),
-        (Seen({**RECORD, "train.py": ""}), ("train.py",)),
-        (Seen({"train.py": "1"}), ("model.py",)),
-        (Seen({**RECORD, "new.py": "3"}, frozenset({"new.py"})), ("new.py",)),
-        (Seen({**RECORD, "out.json": "3"}), ()),
-        (Seen({**RECORD, "new.py": "3", MORE: "more"}, frozenset({"new.py"})), ()),
-    ],
-)
+@pytest.mark.parametrize(("now", "want"), [
+    (Seen(RECORD), ()), (Seen({**RECORD, "train.py": "3"}), ("train.py",)),
+    (Seen({**RECORD, "train.py": ""}), ("train.py",)), (Seen({"train.py": "1"}), ("model.py",)),
+    (Seen({**RECORD, "new.py": "3"}, frozenset({"new.py"})), ("new.py",)),
+    (Seen({**RECORD, "out.json": "3"}), ()),
+    (Seen({**RECORD, "new.py": "3", MORE: "more"}, frozenset({"new.py"})), ()),
+])  # fmt: skip
 def test_changed_removed_and_newly_imported_files_count_as_different(now: Seen, want: tuple[str, ...]):
     assert differing(RECORD, now) == want
 
