@@ -1,0 +1,372 @@
+"""Racing clients in two clones of a repository apply random job files of several roles, under SIGKILL.
+
+Each run of a replica writes to a ledger of its own, outside of LAUNCHER_HOME, the files and outputs that it
+has read. Records and plans are compared with that ledger.
+
+By hand, for more: LAUNCHER_KILL_SEEDS=0-199 and `-m ""`.
+"""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from launcher.schedulers.local import rundir
+from launcher.turns.machine import machine
+from tests import processes
+from tests.lanes import sampled, seeds
+from tests.waiting import until
+
+STEP = """
+import fcntl, glob, json, os, sys, time, zlib
+import helper
+
+def write(what, **more):
+    line = {"what": what, "pid": os.getpid(), "app": app, "role": role, "k": k, "restart": restart, **more}
+    os.write(ledger, (json.dumps(line) + "\\n").encode())
+
+def hold_alone(group):
+    # A lock for each run: shared locks look, so that two that look do not hinder each other.
+    mine = f"{world}/locks/{group}@{app}@{role}.{k}"
+    others = glob.glob(f"{world}/locks/{group}@*")
+    for path in {mine, *others}:
+        if path == mine or path.split("@")[1] != app:
+            with open(path, "a") as other:
+                try:
+                    fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    write("beside", path=path)
+    held = open(mine, "a")
+    fcntl.flock(held, fcntl.LOCK_EX)
+    return held
+
+world, groups, job, version, role, k, does, took = sys.argv[1:]
+app = os.environ["LAUNCHER_JOB_ID"].rpartition("/")[2]
+restart, scratch = int(os.environ["LAUNCHER_RESTART"]), os.environ["LAUNCHER_SCRATCH"]
+ledger = os.open(f"{world}/ledger", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+held = [hold_alone(group) for group in groups.split(",")]
+read = {"version": version, "data": open("data." + job).read(), "needs": {}}
+for need in json.loads(os.environ.get("LAUNCHER_NEEDS", "[]")):
+    paths = sorted(glob.glob(need["output_dir"] + "/*.out"))
+    read["needs"][need["job"]] = [open(path).read() for path in paths]
+value = str(zlib.crc32(json.dumps(read).encode()))
+write("begin", code=helper.CODE, value=value, **read)
+if does == "serve":
+    time.sleep(0.05)
+    open(scratch + "/up", "w").close()
+    time.sleep(1000)
+time.sleep(float(took))
+code = 7 if does == "fail" or (does == "once" and restart == 0) else 0
+if not code:
+    path = f"{os.environ['LAUNCHER_OUTPUT_DIR']}/{role}.{k}"
+    with open(path + ".new", "w") as out:
+        out.write(value)
+    os.rename(path + ".new", path + ".out")
+write("end", code=code, data=open("data." + job).read(), value=value)
+sys.exit(code)
+"""
+READY = """{command: [sh, -c, 'test -e "$LAUNCHER_SCRATCH/up"'], every: 0.1s}"""
+CODES = {0, 1, 3, 4, 5, 7, -signal.SIGKILL}
+"""Exit codes of commands that race; 1 where a job is gone or cannot be cancelled."""
+
+pytestmark = pytest.mark.timeout(600)
+
+
+class World:
+    """Two clones of a repository with jobs a, b, c, and the ledger of all that ran.
+
+    Attributes:
+        killed: the apps whose holder was killed.
+        jobs: name of each job → its kinds of roles: what each replica does.
+    """
+
+    def __init__(self, scenario, chance):
+        self.scenario, self.chance = scenario, chance
+        self.folder = scenario.folder
+        self.killed, self.asked, self.clients = set(), set(), []
+        self.clones = [self.folder / "one", self.folder / "two"]
+        (self.folder / "locks").mkdir()
+        self.git(self.folder, "init", "-q", "--bare", "-b", "main", "origin.git")
+        self.git(self.folder, "clone", "-q", "origin.git", "one")
+        one = self.clones[0]
+        names = ["a", "b", "c"]
+        self.matrix = chance.random() < 0.6
+        self.names = ["a", *(["b-0", "b-1"] if self.matrix else ["b"]), "c"]
+        for at, name in enumerate(names):
+            (one / f"{name}.launcher.yaml").write_text(self._job(name, names[:at]))
+        for name in self.names:
+            self.edit(one / f"data.{name}")
+        (one / "step.py").write_text(STEP)
+        (one / "helper.py").write_text("CODE = 0\n")
+        (one / ".gitignore").write_text("__pycache__\n")
+        self.commit(one, None)
+        self.git(self.folder, "clone", "-q", "origin.git", "two")
+
+    def git(self, folder, *argv):
+        who = ["-c", "user.name=n", "-c", "user.email=n@example.org", "-c", "gc.auto=0"]
+        subprocess.run(["git", *who, *argv], cwd=folder, check=True, capture_output=True)
+
+    def commit(self, clone, other):
+        """Commit all edits of a clone, and bring the other one to that commit."""
+        self.git(clone, "add", "-A")
+        self.git(clone, "commit", "-q", "--allow-empty", "-m", "edit")
+        self.git(clone, "push", "-q", "-f", "origin", "HEAD:main")
+        if other is not None:
+            self.git(other, "fetch", "-q", "origin")
+            self.git(other, "reset", "-q", "--hard", "origin/main")
+
+    def _job(self, name, before):
+        """Write a job of up to three roles: a service, workers that fail and restart, in any order."""
+        chance, share = self.chance, self.chance.random() < 0.4
+        of = "b-$<matrix.n>" if name == "b" and self.matrix else name
+        groups = ",".join([of, *(["turn"] if share else [])])
+        top = [
+            "version: 1", f"name: {name}", f"inputs: [data.{of}]",
+            f"needs: [{', '.join(chance.sample(before, chance.randint(0, len(before))))}]",
+        ]  # fmt: skip
+        if of != name:
+            top.append("matrix: {n: [0, 1]}")
+        if chance.random() < 0.3:
+            top.append("lifecycle: {on_lost: rerun}")
+        roles, serves = [], chance.random() < 0.4
+        kinds = (["serve"] if serves else []) + chance.choices(
+            ["ok", "once", "fail"], [6, 3, 0.6], k=chance.randint(1, 2)
+        )
+        for at, does in enumerate(kinds):
+            words = [self.folder, groups, of, "v0", f"r{at}", "$<replica_id>", does]
+            words += [str(round(chance.uniform(0, 0.6), 2))]
+            roles += [
+                f"  r{at}:",
+                f"    entrypoint: {sys.executable}",
+                f"    args: {json.dumps(['-S', '-B', 'step.py', *map(str, words)])}",
+                f"    num_replicas: {1 if does == 'serve' else chance.randint(1, 2)}",
+                *([f"    resource: {{cpu: {machine(with_gpus=False).cpu}}}"] if share and not at else []),
+                *(["    service: true", f"    ready: {READY}"] if does == "serve" else []),
+            ]
+            if does == "once" or (does != "serve" and chance.random() < 0.3):
+                roles.append(f"    max_retries: {chance.randint(1, 2)}")
+                roles.append(f"    retry_policy: {chance.choice(['replica', 'role', 'application'])}")
+            if at and chance.random() < 0.7:
+                when = "ready" if kinds[0] == "serve" else chance.choice(["started", "succeeded"])
+                roles.append(f"    depends_on: {{r0: {when}}}")
+        return "\n".join([*top, "roles:", *roles, ""])
+
+    # the race
+
+    def edit(self, path):
+        path.write_text(f"{self.chance.randrange(10**9)}\n")
+
+    def act(self):
+        """Edit a file of one clone, commit, or kill a client or a holder."""
+        chance = self.chance
+        clone = chance.choice(self.clones)
+        match chance.choice(["data", "flip", "document", "code", "commit", "holder", "holder", "client"]):
+            case "data":
+                self.edit(clone / f"data.{chance.choice(self.names)}")
+            case "flip":
+                path = clone / f"data.{chance.choice(self.names)}"
+                was = path.read_text()
+                self.edit(path)
+                with suppress(subprocess.TimeoutExpired):
+                    self.clients[-1].wait(chance.uniform(0, 0.5))
+                path.write_text(was)
+            case "document":
+                path = clone / f"{chance.choice('abc')}.launcher.yaml"
+                path.write_text(re.sub('"v[0-9]+"', f'"v{chance.randrange(10**6)}"', path.read_text()))
+            case "code":
+                (clone / "helper.py").write_text(f"CODE = {chance.randrange(10**6)}\n")
+            case "commit":
+                self.commit(clone, *[each for each in self.clones if each != clone])
+            case "holder":
+                held = self.scenario.supervisors()
+                if held:
+                    pid = chance.choice(sorted(held.values()))
+                    self.killed |= {app for app in held if held[app] == pid}
+                    processes.kill([pid])
+            case "client":
+                chance.choice(self.clients).kill()
+
+    def client(self):
+        job = self.chance.choice([*self.names, "b"])
+        apply = ["apply", ".", "--yes"]
+        argv = self.chance.choice([
+            apply, [*apply, "--allow-destructive"], [*apply, "--wait", "--retry-failed", "--allow-destructive"],
+            [*apply, "--select", f"+{job}"], [*apply, "--rerun", job], ["plan", "."], ["status", job], ["queue"],
+            ["cancel", job, "--yes", "--grace", "1s"], ["wait", job, "--timeout", "1s"], ["list"],
+            ["gc", "--older-than", "0", "--outputs"],
+        ])  # fmt: skip
+        if "--rerun" in argv:
+            self.asked |= {each for each in self.names if each.startswith(job)}
+        self.clients.append(self.scenario.start(*argv, cwd=self.chance.choice(self.clones)))
+
+    def race(self):
+        chance = self.chance
+        self.clients = []
+        for _ in range(chance.randint(2, 4)):
+            self.client()
+        for _ in range(chance.randint(2, 5)):
+            with suppress(subprocess.TimeoutExpired):
+                chance.choice(self.clients).wait(chance.uniform(0, 0.6))
+            self.act()
+        for each in self.clients:
+            try:
+                out, err = each.communicate(timeout=chance.uniform(0.5, 3))
+            except subprocess.TimeoutExpired:
+                each.kill()
+                out, err = each.communicate()
+            assert "Traceback" not in err, err
+            assert each.returncode in CODES, f"{each.args} exited {each.returncode}\n{out}\n{err}"
+
+    def settle(self):
+        """Apply in the first clone until nothing is left to do but for jobs that failed."""
+        argv = ["apply", ".", "--yes", "--wait", "--allow-destructive"]
+        for more in (["--retry-failed"], *[[]] * 5):
+            last = {job: self.last(job) for job in self.names}
+            cancelled = [job for job in self.names if last[job] is not None and last[job].state == "cancelled"]
+            words = [*argv, *more, *(word for job in cancelled for word in ("--rerun", job))]
+            self.scenario.launcher(*words, cwd=self.clones[0], code=None)
+            actions = self.plan(self.clones[0])
+            if {each["action"] for each in actions.values()} <= {"keep", "hold"}:
+                return
+        raise AssertionError(f"it never comes to rest: {actions}")
+
+    # what is on record, and what was seen
+
+    def last(self, job):
+        ran = [each for each in self.scenario.attempts(job) if each.state != "skipped"]
+        return ran[-1] if ran else None
+
+    def plan(self, clone):
+        shown = self.scenario.launcher("plan", ".", "--format", "json", cwd=clone).out
+        return {each["key"]["job"]: each for each in json.loads(shown)["jobs"]}
+
+    def lines(self):
+        """Return the ledger's lines by app, each with its place in the ledger."""
+        path, found = self.folder / "ledger", defaultdict(list)
+        for at, line in enumerate(path.read_text().splitlines() if path.exists() else []):
+            each = {**json.loads(line), "at": at}
+            found[each["app"]].append(each)
+        return found
+
+
+def roles_of(attempt):
+    """Return by role what its replicas do, and how many there are."""
+    return {
+        each["name"]: (each["args"][9], each.get("num_replicas", 1)) for each in attempt.document["roles"]
+    }
+
+
+def version_of(text):
+    return re.search(r"['\"](v\d+)['\"]", text)[1]
+
+
+def outputs(lines):
+    """Return the contents of the output folder of a success, in the order of the paths."""
+    return [value for _, value in sorted({(f"{e['role']}.{e['k']}", e["value"]) for e in lines if e.get("code") == 0})]
+
+
+def assert_records_agree(world):
+    """Check that all that ran is on record, ran once, in order, and ended as recorded."""
+    seen = world.lines()
+    left = dict(seen)
+    for job in world.names:
+        before, until_ = None, -1
+        for each in world.scenario.attempts(job):
+            mine = left.pop(each.app_id, [])
+            assert_ended_as_recorded(world, each, mine)
+            if each.state == "skipped":
+                continue
+            if mine:
+                assert mine[0]["at"] > until_, f"{each.app_id} began beside the attempt before"
+                until_ = mine[-1]["at"]
+            if before is not None and before.state == "succeeded":
+                stands = [(of.digest, of.inputs, {(need.job, need.edition) for need in of.needs}) for of in (before, each)]
+                assert job in world.asked or before.inputs_changed or stands[0] != stands[1], f"{each.app_id} repeats {before.app_id}: {each.reason}"
+            for need in each.needs:
+                for line in mine:
+                    assert all(line["at"] > other["at"] for other in seen[need.app_id])
+                    if line["what"] == "begin":
+                        assert line["needs"][need.job] == outputs(seen[need.app_id])
+            before = each
+    assert not left, "ran, and is not on record"
+
+
+def assert_ended_as_recorded(world, attempt, lines):
+    report = f"{attempt.app_id} {attempt.state} {attempt.message!r}: {lines}"
+    assert not [each for each in lines if each["what"] == "beside"], report
+    begun = [(each["role"], each["k"], each["restart"]) for each in lines if each["what"] == "begin"]
+    assert len(begun) == len({*begun}), report
+    for each in lines:
+        assert each["restart"] == 0 or any(e["at"] < each["at"] and e.get("code") for e in lines), report
+        assert each.get("version", of := version_of(str(attempt.document))) == of, report
+    ends = {(each["role"], each["k"]): each.get("code") for each in lines}
+    match attempt.state:
+        case "succeeded":
+            for role, (does, number) in roles_of(attempt).items():
+                assert does == "serve" or all(ends.get((role, str(k))) == 0 for k in range(number)), report
+        case "failed":
+            role, k, code = re.search(r"(\w+)/(\d+) exited with (\d+)", attempt.message).groups()
+            assert ends[role, k] == int(code), report
+        case "lost":
+            assert attempt.app_id in world.killed, report
+        case "skipped":
+            assert not lines, report
+        case _:
+            assert attempt.state == "cancelled", report
+    record = Path(rundir.events(str(world.scenario.home / "local/apps" / attempt.app_id)))
+    if record.exists() and attempt.app_id not in world.killed:
+        events = [json.loads(line) for line in record.read_text().splitlines()]
+        spawned = [(e["role"], str(e["k"]), e["restart"]) for e in events if e["e"] == "spawn"]
+        assert {*begun} <= {*spawned} and len(spawned) == len({*spawned}), f"{report} {events}"
+
+
+def assert_plan_tells_the_truth(world, clone):
+    """Check the action and reason of each job against the files of the clone and those that were read."""
+    seen, plan = world.lines(), world.plan(clone)
+    for job, planned in plan.items():
+        last, due, edited = world.last(job), set(), False
+        codes = [each["code"] for each in planned["reasons"]]
+        if last is None:
+            due = {"no_attempt"}
+        else:
+            lines = seen[last.app_id]
+            text = (clone / f"{job[0]}.launcher.yaml").read_text()
+            if version_of(text) != version_of(str(last.document)):
+                due.add("spec_changed")
+            if {each["data"] for each in lines} - {(clone / f"data.{job}").read_text()}:
+                due.add("inputs_changed")
+            edited = bool({e["code"] for e in lines if e["what"] == "begin"} - {int((clone / "helper.py").read_text().split()[-1])})
+            for need in last.needs:
+                success = [e for e in world.scenario.attempts(need.job) if e.state == "succeeded"][-1]
+                reads = [e["needs"][need.job] for e in lines if e["what"] == "begin"]
+                if plan[need.job]["action"] not in ("keep", "hold") or any(e != outputs(seen[success.app_id]) for e in reads):
+                    due.add("needs_changed")
+        report = f"{clone} {planned} {due} {edited} {last}"
+        if planned["action"] == "keep":
+            assert last.state == "succeeded" and not due, report
+            assert not edited or planned.get("edited"), report
+        elif planned["action"] == "hold":
+            assert {"needs_failed"} & {*codes} or last.state in ("failed", "cancelled", "lost"), report
+        else:
+            assert codes[0] in due or last.inputs_changed and codes[0] == "inputs_changed", report
+
+
+@pytest.mark.parametrize("seed", sampled(seeds(6), 0, 1))
+def test_records_and_plans_agree_with_the_replicas_after_races_and_kills(scenario, seed):
+    world = World(scenario, random.Random(seed))
+    for _ in range(6):
+        world.race()
+    world.settle()
+    until(lambda: not scenario.supervisors())
+    assert_records_agree(world)
+    for clone in world.clones:
+        assert_plan_tells_the_truth(world, clone)
+    assert processes.of_home(str(scenario.home)) == []
