@@ -7,7 +7,6 @@ By hand, for more: LAUNCHER_KILL_SEEDS=0-199 and `-m ""`.
 """
 
 import json
-import os
 import random
 import re
 import signal
@@ -58,7 +57,7 @@ for need in json.loads(os.environ.get("LAUNCHER_NEEDS", "[]")):
     paths = sorted(glob.glob(need["output_dir"] + "/*.out"))
     read["needs"][need["job"]] = [open(path).read() for path in paths]
 value = str(zlib.crc32(json.dumps(read).encode()))
-write("begin", code=helper.CODE, value=value, **read)
+write("begin", helper=helper.CODE, value=value, **read)
 if does == "serve":
     time.sleep(0.05)
     open(scratch + "/up", "w").close()
@@ -196,11 +195,11 @@ class World:
 
     def client(self):
         job = self.chance.choice([*self.names, "b"])
-        apply = ["apply", ".", "--yes"]
+        apply, force = ["apply", ".", "--yes"], ["--retry-failed", "--allow-destructive"]
         argv = self.chance.choice([
-            apply, [*apply, "--allow-destructive"], [*apply, "--wait", "--retry-failed", "--allow-destructive"],
-            [*apply, "--select", f"+{job}"], [*apply, "--rerun", job], ["plan", "."], ["status", job], ["queue"],
-            ["cancel", job, "--yes", "--grace", "1s"], ["wait", job, "--timeout", "1s"], ["list"],
+            apply, [*apply, *force[1:]], [*apply, "--wait", *force],
+            [*apply, "--select", f"+{job}"], [*apply, "--rerun", job], ["plan", "."], ["status", job],
+            ["cancel", job, "--yes", "--grace", "1s"], ["wait", job, "--timeout", "1s"], ["list"], ["queue"],
             ["gc", "--older-than", "0", "--outputs"],
         ])  # fmt: skip
         if "--rerun" in argv:
@@ -230,7 +229,9 @@ class World:
         argv = ["apply", ".", "--yes", "--wait", "--allow-destructive"]
         for more in (["--retry-failed"], *[[]] * 5):
             last = {job: self.last(job) for job in self.names}
-            cancelled = [job for job in self.names if last[job] is not None and last[job].state == "cancelled"]
+            cancelled = [
+                job for job in self.names if last[job] is not None and last[job].state == "cancelled"
+            ]
             words = [*argv, *more, *(word for job in cancelled for word in ("--rerun", job))]
             self.scenario.launcher(*words, cwd=self.clones[0], code=None)
             actions = self.plan(self.clones[0])
@@ -270,7 +271,10 @@ def version_of(text):
 
 def outputs(lines):
     """Return the contents of the output folder of a success, in the order of the paths."""
-    return [value for _, value in sorted({(f"{e['role']}.{e['k']}", e["value"]) for e in lines if e.get("code") == 0})]
+    return [
+        value
+        for _, value in sorted({(f"{e['role']}.{e['k']}", e["value"]) for e in lines if e.get("code") == 0})
+    ]
 
 
 def assert_records_agree(world):
@@ -288,8 +292,13 @@ def assert_records_agree(world):
                 assert mine[0]["at"] > until_, f"{each.app_id} began beside the attempt before"
                 until_ = mine[-1]["at"]
             if before is not None and before.state == "succeeded":
-                stands = [(of.digest, of.inputs, {(need.job, need.edition) for need in of.needs}) for of in (before, each)]
-                assert job in world.asked or before.inputs_changed or stands[0] != stands[1], f"{each.app_id} repeats {before.app_id}: {each.reason}"
+                stands = [
+                    (of.digest, of.inputs, {(need.job, need.edition) for need in of.needs})
+                    for of in (before, each)
+                ]
+                assert job in world.asked or before.inputs_changed or stands[0] != stands[1], (
+                    f"{each.app_id} repeats {before.app_id}: {each.reason}"
+                )
             for need in each.needs:
                 for line in mine:
                     assert all(line["at"] > other["at"] for other in seen[need.app_id])
@@ -325,7 +334,8 @@ def assert_ended_as_recorded(world, attempt, lines):
     if record.exists() and attempt.app_id not in world.killed:
         events = [json.loads(line) for line in record.read_text().splitlines()]
         spawned = [(e["role"], str(e["k"]), e["restart"]) for e in events if e["e"] == "spawn"]
-        assert {*begun} <= {*spawned} and len(spawned) == len({*spawned}), f"{report} {events}"
+        assert {*begun} <= {*spawned}, f"{report} {events}"
+        assert len(spawned) == len({*spawned}), f"{report} {events}"
 
 
 def assert_plan_tells_the_truth(world, clone):
@@ -343,20 +353,25 @@ def assert_plan_tells_the_truth(world, clone):
                 due.add("spec_changed")
             if {each["data"] for each in lines} - {(clone / f"data.{job}").read_text()}:
                 due.add("inputs_changed")
-            edited = bool({e["code"] for e in lines if e["what"] == "begin"} - {int((clone / "helper.py").read_text().split()[-1])})
+            edited = bool(
+                {e["helper"] for e in lines if e["what"] == "begin"}
+                - {int((clone / "helper.py").read_text().split()[-1])}
+            )
             for need in last.needs:
                 success = [e for e in world.scenario.attempts(need.job) if e.state == "succeeded"][-1]
                 reads = [e["needs"][need.job] for e in lines if e["what"] == "begin"]
-                if plan[need.job]["action"] not in ("keep", "hold") or any(e != outputs(seen[success.app_id]) for e in reads):
+                if plan[need.job]["action"] not in ("keep", "hold") or any(
+                    e != outputs(seen[success.app_id]) for e in reads
+                ):
                     due.add("needs_changed")
         report = f"{clone} {planned} {due} {edited} {last}"
         if planned["action"] == "keep":
-            assert last.state == "succeeded" and not due, report
+            assert (last.state, due) == ("succeeded", set()), report
             assert not edited or planned.get("edited"), report
         elif planned["action"] == "hold":
             assert {"needs_failed"} & {*codes} or last.state in ("failed", "cancelled", "lost"), report
         else:
-            assert codes[0] in due or last.inputs_changed and codes[0] == "inputs_changed", report
+            assert codes[0] in due or (last.inputs_changed and codes[0] == "inputs_changed"), report
 
 
 @pytest.mark.parametrize("seed", sampled(seeds(6), 0, 1))
