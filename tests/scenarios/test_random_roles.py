@@ -1,7 +1,6 @@
 """Racing clients in two clones of a repository apply random job files of several roles, under SIGKILL.
 
-Each run of a replica writes to a ledger of its own, outside of LAUNCHER_HOME, the files and outputs that it
-has read. Records and plans are compared with that ledger.
+Records and plans are compared with the ledger in which each replica has noted what it read and did.
 
 By hand, for more: LAUNCHER_KILL_SEEDS=0-199 and `-m ""`.
 """
@@ -9,235 +8,17 @@ By hand, for more: LAUNCHER_KILL_SEEDS=0-199 and `-m ""`.
 import json
 import random
 import re
-import shutil
-import signal
-import subprocess
-import sys
-from collections import defaultdict
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from launcher.schedulers.local import rundir
-from launcher.turns.machine import machine
 from tests import processes
 from tests.lanes import sampled, seeds
+from tests.random_roles import World
 from tests.waiting import until
 
-STEP = Path(__file__).parent / "components/ledger_step.py"
-READY = """{command: [sh, -c, 'test -e "$LAUNCHER_SCRATCH/up"'], every: 0.1s}"""
-CODES = {0, 3, 4, 5, 7, -signal.SIGKILL}
-"""Exit codes of commands that race."""
-ACTS = ["data", "flip", "document", "needs", "matrix", "code", "commit", "holder", "holder", "client"]
-NO_SUCH = re.compile("no job or app is named|no such job in the given files")
-
 pytestmark = pytest.mark.timeout(600)
-
-
-class World:
-    """Two clones of a repository with jobs a, b, c, and the ledger of all that ran.
-
-    Attributes:
-        killed: the apps whose holder was killed.
-        jobs: name of each job → its kinds of roles: what each replica does.
-    """
-
-    def __init__(self, scenario, chance):
-        self.scenario, self.chance = scenario, chance
-        self.folder = scenario.folder
-        self.killed, self.asked, self.clients = set(), set(), []
-        self.clones = [self.folder / "one", self.folder / "two"]
-        (self.folder / "locks").mkdir()
-        self.git(self.folder, "init", "-q", "--bare", "-b", "main", "origin.git")
-        self.git(self.folder, "clone", "-q", "origin.git", "one")
-        one = self.clones[0]
-        names = ["a", "b", "c"]
-        self.matrix = chance.random() < 0.6
-        self.names = ["a", *(["b-0", "b-1"] if self.matrix else ["b"]), "c"]
-        for at, name in enumerate(names):
-            (one / f"{name}.launcher.yaml").write_text(self._job(name, names[:at]))
-        for name in self.names:
-            self.edit(one / f"data.{name}")
-        shutil.copy(STEP, one / "step.py")
-        (one / "helper.py").write_text("CODE = 0\n")
-        (one / ".gitignore").write_text("__pycache__\n")
-        self.commit(one, None)
-        self.git(self.folder, "clone", "-q", "origin.git", "two")
-
-    def git(self, folder, *argv):
-        who = ["-c", "user.name=n", "-c", "user.email=n@example.org", "-c", "gc.auto=0"]
-        subprocess.run(["git", *who, *argv], cwd=folder, check=True, capture_output=True)
-
-    def commit(self, clone, other):
-        """Commit all edits of a clone, and bring the other one to that commit."""
-        self.git(clone, "add", "-A")
-        self.git(clone, "commit", "-q", "--allow-empty", "-m", "edit")
-        self.git(clone, "push", "-q", "-f", "origin", "HEAD:main")
-        if other is not None:
-            self.git(other, "fetch", "-q", "origin")
-            self.git(other, "reset", "-q", "--hard", "origin/main")
-
-    def _job(self, name, before):
-        """Write a job of up to three roles: a service, workers that fail and restart, in any order."""
-        chance, share = self.chance, self.chance.random() < 0.4
-        of = "b-$<matrix.n>" if name == "b" and self.matrix else name
-        groups = ",".join([of, *(["turn"] if share else [])])
-        top = [
-            "version: 1", f"name: {name}", f"inputs: [data.{of}]",
-            f"needs: {self._some(before)}",
-        ]  # fmt: skip
-        if of != name:
-            top.append("matrix: {n: [0, 1]}")
-        if chance.random() < 0.3:
-            top.append("lifecycle: {on_lost: rerun}")
-        roles, serves = [], chance.random() < 0.4
-        kinds = (["serve"] if serves else []) + chance.choices(
-            ["ok", "once", "fail"], [6, 3, 0.6], k=chance.randint(1, 2)
-        )
-        for at, does in enumerate(kinds):
-            words = [self.folder, groups, of, "v0", f"r{at}", "$<replica_id>", does]
-            words += [str(round(chance.uniform(0, 0.6), 2))]
-            roles += [
-                f"  r{at}:",
-                f"    entrypoint: {sys.executable}",
-                f"    args: {json.dumps(['-S', '-B', 'step.py', *map(str, words)])}",
-                f"    num_replicas: {1 if does == 'serve' else chance.randint(1, 2)}",
-                *([f"    resource: {{cpu: {machine(with_gpus=False).cpu}}}"] if share and not at else []),
-                *(["    service: true", f"    ready: {READY}"] if does == "serve" else []),
-            ]
-            if does == "once" or (does != "serve" and chance.random() < 0.3):
-                roles.append(f"    max_retries: {chance.randint(1, 2)}")
-                roles.append(f"    retry_policy: {chance.choice(['replica', 'role', 'application'])}")
-            if at and chance.random() < 0.7:
-                when = "ready" if kinds[0] == "serve" else chance.choice(["started", "succeeded"])
-                roles.append(f"    depends_on: {{r0: {when}}}")
-        return "\n".join([*top, "roles:", *roles, ""])
-
-    def _some(self, names):
-        """Return some of the names as a list of YAML."""
-        return f"[{', '.join(self.chance.sample(names, self.chance.randint(0, len(names))))}]"
-
-    # the race
-
-    def edit(self, path):
-        path.write_text(f"{self.chance.randrange(10**9)}\n")
-
-    def act(self):
-        """Edit a file of one clone, commit, or kill a client or a holder."""
-        chance = self.chance
-        clone = chance.choice(self.clones)
-        match chance.choice(ACTS):
-            case "data":
-                self.edit(clone / f"data.{chance.choice(self.names)}")
-            case "flip":
-                path = clone / f"data.{chance.choice(self.names)}"
-                was = path.read_text()
-                self.edit(path)
-                with suppress(subprocess.TimeoutExpired):
-                    self.clients[-1].wait(chance.uniform(0, 0.5))
-                path.write_text(was)
-            case "document":
-                path = clone / f"{chance.choice('abc')}.launcher.yaml"
-                path.write_text(re.sub('"v[0-9]+"', f'"v{chance.randrange(10**6)}"', path.read_text()))
-            case "needs":
-                at = chance.randrange(1, 3)
-                path = clone / f"{'abc'[at]}.launcher.yaml"
-                path.write_text(
-                    re.sub("(?m)^needs: .*", f"needs: {self._some('abc'[:at])}", path.read_text())
-                )
-            case "matrix":
-                path = clone / "b.launcher.yaml"
-                values = f"{{n: [{chance.choice(['0', '0, 1'])}]}}"
-                path.write_text(re.sub("(?m)^matrix: .*", f"matrix: {values}", path.read_text()))
-            case "code":
-                (clone / "helper.py").write_text(f"CODE = {chance.randrange(10**6)}\n")
-            case "commit":
-                self.commit(clone, *[each for each in self.clones if each != clone])
-            case "holder":
-                held = self.scenario.supervisors()
-                if held:
-                    pid = chance.choice(sorted(held.values()))
-                    self.killed |= {app for app in held if held[app] == pid}
-                    processes.kill([pid])
-            case "client":
-                chance.choice(self.clients).kill()
-
-    def client(self):
-        job = self.chance.choice([*self.names, "b"])
-        apply, force = ["apply", ".", "--yes"], ["--retry-failed", "--allow-destructive"]
-        argv = self.chance.choice([
-            apply, [*apply, *force[1:]], [*apply, "--wait", *force],
-            [*apply, "--select", f"+{job}"], [*apply, "--rerun", job], ["plan", "."], ["status", job],
-            ["cancel", job, "--yes", "--grace", "1s"], ["wait", job, "--timeout", "1s"], ["list"], ["queue"],
-            ["gc", "--older-than", "0", "--outputs"],
-        ])  # fmt: skip
-        if "--rerun" in argv:
-            self.asked |= {each for each in self.names if each.startswith(job)}
-        self.clients.append(self.scenario.start(*argv, cwd=self.chance.choice(self.clones)))
-
-    def race(self):
-        chance = self.chance
-        self.clients = []
-        for _ in range(chance.randint(2, 4)):
-            self.client()
-        for _ in range(chance.randint(2, 5)):
-            with suppress(subprocess.TimeoutExpired):
-                chance.choice(self.clients).wait(chance.uniform(0, 0.6))
-            self.act()
-        for each in self.clients:
-            try:
-                out, err = each.communicate(timeout=chance.uniform(0.5, 3))
-            except subprocess.TimeoutExpired:
-                each.kill()
-                out, err = each.communicate()
-            report = f"{each.args} exited {each.returncode}\n{out}\n{err}"
-            assert "Traceback" not in err, report
-            assert each.returncode in CODES or NO_SUCH.search(err), report
-
-    def settle(self):
-        """Apply in the first clone until nothing is left to do but for jobs that failed."""
-        argv = ["apply", ".", "--yes", "--wait", "--allow-destructive"]
-        for more in (["--retry-failed"], *[[]] * 5):
-            last = {job: self.last(job) for job in self.names}
-            cancelled = [
-                job for job in self.names if last[job] is not None and last[job].state == "cancelled"
-            ]
-            words = [*argv, *more, *(word for job in cancelled for word in ("--rerun", job))]
-            self.scenario.launcher(*words, cwd=self.clones[0], code=None)
-            actions = self.plan(self.clones[0])
-            if {each["action"] for each in actions.values()} <= {"keep", "hold"}:
-                return
-        raise AssertionError(f"it never comes to rest: {actions}")
-
-    # what is on record, and what was seen
-
-    def last(self, job):
-        ran = [each for each in self.scenario.attempts(job) if each.state != "skipped"]
-        return ran[-1] if ran else None
-
-    def plan(self, clone):
-        shown = self.scenario.launcher("plan", ".", "--format", "json", cwd=clone).out
-        return {each["key"]["job"]: each for each in json.loads(shown)["jobs"]}
-
-    def lines(self):
-        """Return the ledger's lines by app, each with its place in the ledger."""
-        path, found = self.folder / "ledger", defaultdict(list)
-        for at, line in enumerate(path.read_text().splitlines() if path.exists() else []):
-            each = {**json.loads(line), "at": at}
-            found[each["app"]].append(each)
-        return found
-
-
-def roles_of(attempt):
-    """Return by role what its replicas do, and how many there are."""
-    return {
-        each["name"]: (each["args"][9], each.get("num_replicas", 1)) for each in attempt.document["roles"]
-    }
-
-
-def helper_of(clone):
-    return int((clone / "helper.py").read_text().split()[-1])
 
 
 def version_of(text):
@@ -246,10 +27,8 @@ def version_of(text):
 
 def outputs(lines):
     """Return the contents of the output folder of a success, in the order of the paths."""
-    return [
-        value
-        for _, value in sorted({(f"{e['role']}.{e['k']}", e["value"]) for e in lines if e.get("code") == 0})
-    ]
+    found = {f"{each['role']}.{each['k']}": each["value"] for each in lines if each.get("code") == 0}
+    return [found[path] for path in sorted(found)]
 
 
 def assert_records_agree(world):
@@ -257,15 +36,15 @@ def assert_records_agree(world):
     seen = world.lines()
     left = dict(seen)
     for job in world.names:
-        before, until_ = None, -1
+        before, ended_at = None, -1
         for each in world.scenario.attempts(job):
             mine = left.pop(each.app_id, [])
             assert_ended_as_recorded(world, each, mine)
             if each.state == "skipped":
                 continue
             if mine:
-                assert mine[0]["at"] > until_, f"{each.app_id} began beside the attempt before"
-                until_ = mine[-1]["at"]
+                assert mine[0]["at"] > ended_at, f"{each.app_id} began beside the attempt before"
+                ended_at = mine[-1]["at"]
             if before is not None and before.state == "succeeded":
                 stands = [
                     (of.digest, of.inputs, {(need.job, need.edition) for need in of.needs})
@@ -291,11 +70,13 @@ def assert_ended_as_recorded(world, attempt, lines):
     for each in lines:
         assert each["restart"] == 0 or any(e["at"] < each["at"] and e.get("code") for e in lines), report
         assert each.get("version", of := version_of(str(attempt.document))) == of, report
+    assert_in_order(attempt, lines, report)
     ends = {(each["role"], each["k"]): each.get("code") for each in lines}
     match attempt.state:
         case "succeeded":
-            for role, (does, number) in roles_of(attempt).items():
-                assert does == "serve" or all(ends.get((role, str(k))) == 0 for k in range(number)), report
+            for role in attempt.document["roles"]:
+                codes = {ends.get((role["name"], str(k))) for k in range(role.get("num_replicas", 1))}
+                assert role.get("service") or codes == {0}, report
         case "failed":
             role, k, code = re.search(r"(\w+)/(\d+) exited with (\d+)", attempt.message).groups()
             assert ends[role, k] == int(code), report
@@ -313,49 +94,60 @@ def assert_ended_as_recorded(world, attempt, lines):
         assert len(spawned) == len({*spawned}), f"{report} {events}"
 
 
-def assert_plan_tells_the_truth(world, clone):
-    """Check the action and reason of each job against the files of the clone and those that were read.
+def assert_in_order(attempt, lines, report):
+    """Check that a role began after those that it waits for; a `started` one may write its line later."""
+    numbers = {each["name"]: each.get("num_replicas", 1) for each in attempt.document["roles"]}
+    for role in attempt.document["roles"]:
+        begun = [each["at"] for each in lines if each["role"] == role["name"]]
+        for other, when in role.get("depends_on", {}).items() if begun else ():
+            kinds = {"succeeded": [0], "ready": [0, None]}.get(when)
+            of = [each for each in lines if each["role"] == other and each["at"] < begun[0]]
+            done = {each["k"] for each in of if kinds and each.get("code") in kinds}
+            assert kinds is None or len(done) == numbers[other], report
 
-    `must` are the reasons to run again; `may` are those that other jobs or a record may give.
-    """
+
+def assert_plan_tells_the_truth(world, clone):
+    """Check the action and reason of each job whose last attempt has ended."""
     before = {job: world.last(job) for job in world.names}
     plan, seen = world.plan(clone), world.lines()
     for job, planned in plan.items():
-        last, must, may, edited = world.last(job), set(), {"interrupted"}, False
+        last = world.last(job)
         if last != before[job] or (last is not None and last.is_live):
             continue
+        must, may = ({"no_attempt"}, set()) if last is None else reasons(world, clone, plan, last, seen)
         codes = [each["code"] for each in planned["reasons"]]
-        if last is None:
-            must = {"no_attempt"}
-        else:
-            begun = [each for each in seen[last.app_id] if each["what"] == "begin"]
-            text = (clone / f"{job[0]}.launcher.yaml").read_text()
-            if version_of(text) != version_of(str(last.document)):
-                must.add("spec_changed")
-            if {each["data"] for each in seen[last.app_id]} - {(clone / f"data.{job}").read_text()}:
-                must.add("inputs_changed")
-            may |= {"inputs_changed"} if last.inputs_changed else set()
-            edited = {each["helper"] for each in begun} - {helper_of(clone)}
-            asked = re.search(r"(?m)^needs: \[(.*)\]", text)[1].replace(" ", "").split(",")
-            asked = {each for each in plan if each in asked or each.partition("-")[0] in asked}
-            if asked != {need.job for need in last.needs}:
-                must.add("needs_changed")
-            for need in asked & {need.job for need in last.needs}:
-                success = [e for e in world.scenario.attempts(need) if e.state == "succeeded"][-1:]
-                if plan[need]["action"] not in ("keep", "hold") or world.last(need).is_live:
-                    may.add("needs_changed")
-                elif success and any(e["needs"][need] != outputs(seen[success[0].app_id]) for e in begun):
-                    must.add("needs_changed")
-            if last.state in ("failed", "cancelled", "lost"):
-                may |= {f"last_{last.state}", "policy"}
-        report = f"{clone} {job} {planned['action']} {codes} {must} {may} {edited} {planned} {last}"
+        report = f"{clone} {job} {planned['action']} {codes} {must} {may} {planned} {last}"
         if planned["action"] == "keep":
             assert (last.state, must) == ("succeeded", set()), report
-            assert not edited or planned.get("edited"), report
+            helpers = {each["helper"] for each in seen[last.app_id] if each["what"] == "begin"}
+            assert helpers == {world.helper(clone)} or planned["edited"], report
         elif planned["action"] == "hold":
             assert "needs_failed" in codes or last.state in ("failed", "cancelled", "lost"), report
         else:
-            assert codes[0] in must | may, report
+            assert codes[0] in {*must, *may, "interrupted"}, report
+
+
+def reasons(world, clone, plan, last, seen):
+    """Return the reasons by which a job must run again, and those that other jobs or the record may give."""
+    job, lines = last.key.job, seen[last.app_id]
+    text, may = (clone / f"{job[0]}.launcher.yaml").read_text(), {f"last_{last.state}", "policy"}
+    must = set() if version_of(text) == version_of(str(last.document)) else {"spec_changed"}
+    if last.inputs_changed:
+        may.add("inputs_changed")
+    if {each["data"] for each in lines} - {(clone / f"data.{job}").read_text()}:
+        must.add("inputs_changed")
+    named = re.search(r"(?m)^needs: \[(.*)\]", text)[1].split(", ")
+    asked = {each for each in plan if each in named or each.partition("-")[0] in named}
+    if asked != {need.job for need in last.needs}:
+        must.add("needs_changed")
+    for need in asked & {need.job for need in last.needs}:
+        success = [each for each in world.scenario.attempts(need) if each.state == "succeeded"][-1:]
+        reads = [each["needs"][need] for each in lines if each["what"] == "begin"]
+        if plan[need]["action"] not in ("keep", "hold") or world.last(need).is_live:
+            may.add("needs_changed")
+        elif success and any(each != outputs(seen[success[0].app_id]) for each in reads):
+            must.add("needs_changed")
+    return must, may
 
 
 @pytest.mark.parametrize("seed", sampled(seeds(6), 0, 1))
