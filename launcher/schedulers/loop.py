@@ -59,7 +59,8 @@ class Loop:
         on_output: gets every readable descriptor that was added with `add`; these may be thousands, so they
             have no callback of their own.
         on_signals: gets the numbers of the received signals, in order, each once.
-        suspended_s: for how long the process was suspended, if it catches SIGTSTP and SIGCONT.
+        suspended_s: for how long the process was suspended until the last SIGCONT, if it catches that signal
+            and SIGTSTP.
     """
 
     def __init__(self, signals: "Iterable[int]" = ()) -> None:
@@ -105,8 +106,15 @@ class Loop:
         self._poller.add_end(fd)
 
     def now(self) -> float:
-        """The time of the loop in s: monotonic, but it stands still while the process is suspended."""
-        return time.monotonic() - self.suspended_s
+        """The time of the loop in s: monotonic, but it stands still while the process is suspended.
+
+        That is from SIGTSTP until SIGCONT was taken: a process may be stopped and go on between two turns.
+        """
+        return time.monotonic() - self.suspended_s if self._since is None else self._since
+
+    def stood_s(self) -> float:
+        """For how long this time has stood still so far: `suspended_s` and the present suspension."""
+        return time.monotonic() - self.now()
 
     def after(self, seconds: float, call: "Callable[[], object]") -> None:
         """Call `call` once, `seconds` from now. There is no way to cancel it."""
@@ -125,7 +133,10 @@ class Loop:
         """Wait for events, at most until a time of the loop, and call their callbacks. 0.0: only check."""
         if self._times and (until is None or self._times[0][0] < until):
             until = self._times[0][0]
-        for fd in self._poller.wait(None if until is None else until - self.now()):
+        wait_s = None if until is None else until - self.now()
+        if wait_s is not None and wait_s > 0 and self._since is not None:
+            wait_s = None  # no time comes before SIGCONT
+        for fd in self._poller.wait(wait_s):
             call = self._calls.get(fd)
             if call:
                 call()

@@ -332,6 +332,15 @@ def forget(ticket: Ticket) -> bool:
     return True
 
 
+def tidy(table: str) -> None:
+    """Remove the tickets of dead holders without remaining processes, which count no more."""
+    try:
+        with Locked((table,)):
+            _tickets(table)
+    except OSError:
+        pass  # there is no table, or the next app that queues removes them
+
+
 def stir(table: str) -> None:
     """Make the first app in line look again at the shares of dead holders."""
     listed = tickets(table)

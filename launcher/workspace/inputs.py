@@ -105,21 +105,30 @@ def keep(digest: str) -> None:
 
 
 def changed_since(
-    ref: InputRef, when: str = "", reader: InputReader | None = None, *, late_since: float | None = None
+    ref: InputRef,
+    when: str = "",
+    reader: InputReader | None = None,
+    *,
+    since: float | None = None,
+    is_late: bool = False,
 ) -> str:
     """Return the files that have changed since `ref` was made, as a phrase: "train.py changed"; "" for none.
 
     Args:
         when: text that follows "changed".
-        late_since: the time of the submission in epoch seconds, when this is called after the end: a file
-            that was written since then counts as changed, as it may have had another content meanwhile.
+        since: the start of the app in epoch seconds, when this is called at or after its end: a file that
+            was written since then counts as changed, as it may have had another content meanwhile.
+        is_late: the app ended before this call, so that the file may have been written after the end.
     """
     try:
         digest, now = (reader or InputReader()).read(ref.directory, ref.globs, ref.root)
     except LauncherError as error:
         return printable(str(error))
     if digest == ref.digest:
-        return "" if late_since is None else _written_since(ref.directory, now, late_since)
+        written = _written_since(ref.directory, now, since) if since is not None else ""
+        if written and is_late:
+            return f"its input files were not compared when it ended, and {written} meanwhile"
+        return f"{written} {when}".rstrip() if written else ""
     before = known(ref.digest)
     found = changes(before, now, when) if before is not None else ""
     return found or f"its input files changed {when}".rstrip()
@@ -130,12 +139,11 @@ def _written_since(directory: str, files: InputFiles, since: float) -> str:
     for path in sorted(files.files):
         with suppress(OSError):  # the next comparison reports a file that has gone meanwhile
             absolute = os.path.join(directory, path)
-            if max(os.stat(absolute).st_ctime, os.lstat(absolute).st_ctime) > since:
+            if max(os.stat(absolute).st_ctime, os.lstat(absolute).st_ctime) > since:  # a move sets it, too
                 found.append(printable(path))
     if not found:
         return ""
-    were = "was" if len(found) == 1 else "were"
-    return f"its input files were not compared when it ended, and {named(found)} {were} written meanwhile"
+    return f"{named(found)} {'was' if len(found) == 1 else 'were'} written"
 
 
 MAX_STEPS = 500_000

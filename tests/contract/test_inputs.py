@@ -94,6 +94,15 @@ def test_an_edit_of_an_input_file_under_a_running_attempt_is_recorded(case, stag
     assert ended(case, staged, attempt) == ("succeeded", UNDER)
 
 
+def test_an_edit_that_is_undone_while_the_attempt_runs_is_recorded(case, staged, code, gate):
+    """The attempt may have read the edited file."""
+    attempt = submit(case, staged, case.app(gate.script), code)
+    code.write_text("two")
+    code.write_text("one")
+    gate.open()
+    assert ended(case, staged, attempt) == ("succeeded", UNDER.replace("changed", "was written"))
+
+
 def test_an_edit_before_the_start_that_is_undone_during_the_run_is_recorded(case, staged, code, gate):
     first, own = prepare(case, staged, gate.script), Gate(case.shared / "own")
     attempt = submit(case, staged, case.app(own.script), code, first)

@@ -3,11 +3,14 @@
 import json
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
 from launcher.specs import AppState
+from launcher.turns.machine import slots_table
 from tests import processes
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -107,3 +110,22 @@ def test_gc_keeps_an_app_until_the_client_that_ran_it_has_read_its_end(scenario)
     assert client.returncode == 0, err
     scenario.launcher("gc", "--older-than", "0")
     assert scenario.apps() == []
+
+
+def test_gc_removes_the_tickets_of_killed_supervisors_and_keeps_those_of_live_apps(scenario):
+    share = "resource: {cpu: 0.001}"
+    scenario.running(name="live", role=share)
+    scenario.apply(scenario.job("exec sleep 1000", name="killed", role=share))
+    [app_id] = [app_id for app_id in scenario.supervisors() if app_id.startswith("killed")]
+    processes.kill([scenario.supervisors()[app_id]])
+    scenario.wait("killed", code=5)
+    until(lambda: not scenario.processes_of(app_id))
+    left = {each.name for each in Path(slots_table()).iterdir()}
+    scenario.launcher("gc", "--dry-run")
+    assert {each.name for each in Path(slots_table()).iterdir()} == left
+    scenario.launcher("gc")
+    assert {each.name for each in Path(slots_table()).iterdir()} == {
+        each for each in left if app_id not in each
+    }
+    assert any(app_id in each for each in left)
+    scenario.cancel("live")

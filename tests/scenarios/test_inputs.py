@@ -74,6 +74,23 @@ def test_a_plan_explains_why_a_job_that_writes_its_own_inputs_never_comes_to_res
     assert "never comes to rest" in scenario.plan(file)
 
 
+@pytest.mark.parametrize("put_back", ["write", "rename"])
+def test_a_result_is_not_current_when_an_input_was_edited_and_put_back_while_it_ran(scenario, code, put_back):
+    """The former content is written again, or the former file is moved back, as editors and git do."""
+    second = scenario.gate("second")
+    file, gate = scenario.running(f"cat train.py >read; {second.script}", top=TOP)
+    former = code.rename("former") if put_back == "rename" else None
+    code.write_text("two")
+    gate.open()
+    second.entered()
+    code.write_text("one") if former is None else former.rename(code)
+    second.open()
+    scenario.wait("job")
+    assert (scenario.folder / "read").read_text() == "two"
+    was = "train.py was written while it waited or ran (attempt 1)"
+    assert reasons(scenario, file) == ("rerun", [("inputs_changed", was)])
+
+
 # Who compares, and what becomes of it
 
 

@@ -1,7 +1,8 @@
 """Compare the files of an app with those of its plan, and hash the files of its output folder.
 
-Its input files are compared at its start and at its end. A workspace that its replicas run in is compared at
-the start alone: what the app itself writes there is no reason to run it again.
+Its input files are compared at its start and at its end; one that was written in between counts as changed.
+A workspace that its replicas run in is compared at the start alone: what the app itself writes there is no
+reason to run it again.
 
 Hashing takes as long as reading: a process beside the holder of the app does it, so that the holder's loop
 never waits, nor does the holder load more modules. To start such a process takes longer than to read a few
@@ -50,11 +51,15 @@ class Comparison:
         self._otherwise = NOT_COMPARED
         self.output_digest = ""
 
-    def begin(self, then: Callable[[str], None], output: str = "", *, starts: bool = False) -> None:
-        """Compare, read the output folder ("" for none), and call `then` with the changes, "" for none."""
-        workspace = self.asked.get("workspace") if starts else None
+    def begin(self, then: Callable[[str], None], output: str = "", *, since: float | None = None) -> None:
+        """Compare, read the output folder ("" for none), and call `then` with the changes, "" for none.
+
+        Args:
+            since: the start of the app in epoch seconds; None where it has yet to start.
+        """
+        workspace = self.asked.get("workspace") if since is None else None
         self._otherwise = NOT_COMPARED if self.asked["args"] or workspace else ""
-        request = [output, *(workspace or ("", "")), *self.asked["args"]]
+        request = [output, *(workspace or ("", "")), str(since or ""), *self.asked["args"]]
 
         def end(answer: Answer) -> None:
             self.output_digest, changes = answer or ("", self._otherwise)
@@ -219,19 +224,20 @@ def main() -> None:
     inbox = Inbox(0)
     while os.getppid() == int(sys.argv[1]) and inbox.read():
         while (request := inbox.take()) is not None:
-            output, digest, folder, *fields = request
+            output, digest, folder, since, *fields = request
             found = output_digest(output) if output else ""
-            changes = [_changes(*fields) if fields else "", _edits(digest, folder) if digest else ""]
+            changes = [_changes(since, *fields) if fields else "", _edits(digest, folder) if digest else ""]
             send(1, (found, "; ".join(filter(None, changes))))
     os._exit(0)
 
 
-def _changes(digest: str, directory: str, root: str, *globs: str) -> str:
+def _changes(since: str, digest: str, directory: str, root: str, *globs: str) -> str:
     from launcher.specs.inputs import UNDER
     from launcher.specs.launch import InputRef
     from launcher.workspace.inputs import changed_since
 
-    return changed_since(InputRef(digest, directory, root, globs), UNDER)
+    ref = InputRef(digest, directory, root, globs)
+    return changed_since(ref, UNDER, since=float(since) if since else None)
 
 
 def _edits(digest: str, folder: str) -> str:

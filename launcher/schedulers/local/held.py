@@ -280,7 +280,7 @@ class UnstartedApp:
     def compare(self) -> bool:
         if self.comparison is None or not self.is_accepted:
             return False
-        self.comparison.begin(self._go_on, starts=True)
+        self.comparison.begin(self._go_on)
         return True
 
     def decide(self) -> "bool | None":

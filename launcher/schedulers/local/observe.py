@@ -214,6 +214,14 @@ class LocalApps(EngineApps):
 
         return withdraw(app_ids, self._on_wait)
 
+    def sweep(self) -> list[str]:
+        from launcher.turns.machine import gpu_table, slots_table
+        from launcher.turns.table import tidy
+
+        for table in (slots_table(), gpu_table()):
+            tidy(table)
+        return []
+
     def reap(self) -> list[Attempt]:
         """Record the ends of apps, and remove the processes, folders and void rows of dead owners.
 

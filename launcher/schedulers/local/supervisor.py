@@ -241,7 +241,7 @@ class Supervisor(Keeper):
         if held.app.succeeds and (held.comparison or output):
             self._closing = True
             comparison = held.comparison or held.compare_with(NO_INPUTS)
-            comparison.begin(self._is_quiet, output)
+            comparison.begin(self._is_quiet, output, since=held.app.started_at)
         else:
             self._is_quiet()
 

@@ -36,7 +36,7 @@ class Asking:
         file = self.folder / name / "file"
         file.parent.mkdir(exist_ok=True)
         file.write_text("1\n")
-        request = ["", content_digest(str(file.parent)), str(file.parent)]
+        request = ["", content_digest(str(file.parent)), str(file.parent), ""]
         if name == "large":
             os.truncate(file, LARGE)
         env = [f"LAUNCHER_HOME={self.folder}"]

@@ -187,7 +187,7 @@ def test_a_process_of_its_own_compares_inputs_for_a_supervisor(checkout: Path, l
     keep(asked.digest)
     (checkout / "train.py").write_text("edited")
     argv = [sys.executable, "-I", "-S", "-c", paths.program(comparison.__name__)]
-    request = pack(("", "", "", *asked[:3], *asked.globs))
+    request = pack(("", "", "", "", *asked[:3], *asked.globs))
     env = {"LAUNCHER_HOME": str(launcher_home)}
     argv.append(str(os.getpid()))
     done = subprocess.run(argv, env=env, input=request, capture_output=True, check=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
 
@@ -52,7 +53,7 @@ def write_end(
     """
     own = record.recorded_labels(app_dir) or (containers[0].labels if containers else {})
     is_judged = seen.state != "succeeded" or bool(seen.inputs_changed)
-    if not is_judged and (changed := changed_inputs(app_dir, own, is_late=is_late)):
+    if not is_judged and (changed := changed_inputs(app_dir, own, since=seen.started_at, is_late=is_late)):
         record.append(app_dir, "inputs", changed=changed)
         seen = replace(seen, inputs_changed=changed)
     if seen.state == "succeeded" and Labels(own).output and not seen.output_digest:
@@ -187,12 +188,15 @@ def record_unstarted(engine: Engine, waiting: Container, state: AttemptState, me
 # -- input files -------------------------------------------------------------------------------------------
 
 
-def changed_inputs(app_dir: str, labels: Mapping[str, str], *, is_late: bool = False) -> str:
+def changed_inputs(
+    app_dir: str, labels: Mapping[str, str], *, since: float | None = None, is_late: bool = False
+) -> str:
     """The input files that have changed since the plan, as text; "" for none.
 
     A cancellation ends a comparison that takes long.
 
     Args:
+        since: when the app started, by the clock of its engine; None where it has yet to start.
         is_late: the app ended while no watcher followed it, so that files may have been restored since.
     """
     if not labels.get(INPUTS):
@@ -204,8 +208,11 @@ def changed_inputs(app_dir: str, labels: Mapping[str, str], *, is_late: bool = F
 
     digest, directory, root, globs = recorded
     ref, found = InputRef(digest, directory, root, tuple(globs)), SimpleQueue[str]()
-    late_since = Labels(labels).created_at if is_late else None
-    Thread(target=lambda: found.put(changed_since(ref, UNDER, late_since=late_since)), daemon=True).start()
+    if since is not None or is_late:  # the clock of a remote engine may be behind
+        created_at = Labels(labels).created_at
+        since = created_at if is_late else max(since or 0.0, created_at)
+    compare = partial(changed_since, ref, UNDER, since=since, is_late=is_late)
+    Thread(target=lambda: found.put(compare()), daemon=True).start()
     while True:
         try:
             return found.get(timeout=_LOOK_S)

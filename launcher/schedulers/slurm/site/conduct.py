@@ -271,7 +271,8 @@ class Driver:
     # -- the methods of a driver ---------------------------------------------------------------------------
 
     def now(self) -> float:
-        return self._clock.now()
+        """The time, less the suspension that no fact has reported yet."""
+        return self._clock.now() - (self._loop.stood_s() - self._suspended_s)
 
     def start(self, replicas: "Sequence[Replica]") -> None:
         if not self._is_requeued:
