@@ -108,11 +108,11 @@ def assert_in_order(attempt, lines, report):
 
 def assert_plan_tells_the_truth(world, clone):
     """Check the action and reason of each job whose last attempt has ended."""
-    before = {job: world.last(job) for job in world.names}
+    before = {job: (last := world.last(job)) and (last.app_id, last.state) for job in world.names}
     plan, seen = world.plan(clone), world.lines()
     for job, planned in plan.items():
         last = world.last(job)
-        if last != before[job] or (last is not None and last.is_live):
+        if (last and (last.app_id, last.state)) != before[job] or (last is not None and last.is_live):
             continue
         must, may = ({"no_attempt"}, set()) if last is None else reasons(world, clone, plan, last, seen)
         codes = [each["code"] for each in planned["reasons"]]
