@@ -21,7 +21,9 @@ READY = """{command: [sh, -c, 'test -e "$LAUNCHER_SCRATCH/up"'], every: 0.1s}"""
 CODES = {0, 3, 4, 5, 7, -signal.SIGKILL}
 """Exit codes of commands that race."""
 ACTS = ["data", "flip", "document", "needs", "matrix", "code", "commit", "holder", "holder", "client"]
-REFUSED = re.compile("no job or app is named|no such job in the given files|the supervisor of .* died")
+REFUSED = re.compile(
+    "no job or app is named|no such job in the given|there is no app|the supervisor of .* died"
+)
 """Errors of commands that name a job too early or too late, or whose supervisor was killed at the start."""
 
 
