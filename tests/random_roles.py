@@ -23,8 +23,10 @@ CODES = {0, 3, 4, 5, 7, -signal.SIGKILL}
 ACTS = ["data", "flip", "document", "needs", "matrix", "code", "commit", "holder", "holder", "client"]
 REFUSED = re.compile(
     "no job or app is named|no such job in the given|there is no app|the supervisor of .* died"
+    "|input files are not what was planned"
 )
-"""Errors of commands that name a job too early or too late, or whose supervisor was killed at the start."""
+"""Errors of commands that name a job too early or too late, whose supervisor was killed at the start, or
+whose files were edited between plan and submission."""
 
 
 class World:
@@ -142,7 +144,7 @@ class World:
                 path = clone / "b.launcher.yaml"
                 values = f"{{n: [{chance.choice(['0', '0, 1'])}]}}"
                 path.write_text(re.sub("(?m)^matrix: .*", f"matrix: {values}", path.read_text()))
-            case "code":
+            case "code":  # a note of the plan, and no reason to run again
                 (clone / "helper.py").write_text(f"CODE = {chance.randrange(10**6)}\n")
             case "commit":
                 self.commit(clone, *[each for each in self.clones if each != clone])
@@ -211,9 +213,6 @@ class World:
     def plan(self, clone):
         shown = self.scenario.launcher("plan", ".", "--format", "json", cwd=clone).out
         return {each["key"]["job"]: each for each in json.loads(shown)["jobs"]}
-
-    def helper(self, clone):
-        return int((clone / "helper.py").read_text().split()[-1])
 
     def lines(self):
         """Return the ledger's lines by app, each with its place in the ledger."""

@@ -345,10 +345,12 @@ def _without(step: Step, needed: Sequence[Outcome], events: Events) -> Outcome |
         return None
     jobs = " and ".join(each.key.job for each in missing)
     error = f"not submitted: it needs {jobs}, which could not be applied"
+    codes = {each.code for each in missing}
+    code = missing[0].code if len(codes) == 1 else LauncherError.code
     overtaken = all(each.overtaken for each in missing)
     if not overtaken:
         events.emit("failed", step.key, message=error, hint=None)
-    return Outcome(key=step.key, kind=step.kind, error=error, overtaken=overtaken)
+    return Outcome(key=step.key, kind=step.kind, error=error, code=code, overtaken=overtaken)
 
 
 def _outcome(step: Step, attempt: Attempt | None, warnings: tuple[str, ...] = ()) -> Outcome:

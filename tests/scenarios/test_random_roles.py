@@ -36,23 +36,24 @@ def assert_records_agree(world):
     seen = world.lines()
     left = dict(seen)
     for job in world.names:
-        before, ended_at = None, -1
+        before, latest, ended_at = None, None, -1
         for each in world.scenario.attempts(job):
             mine = left.pop(each.app_id, [])
             assert_ended_as_recorded(world, each, mine)
+            if before is not None and before.state == "succeeded" and each.state != "skipped":
+                stands = {
+                    (of.digest, of.inputs, frozenset((need.job, need.edition) for need in of.needs))
+                    for of in (before, latest, each)
+                }
+                assert job in world.asked or before.inputs_changed or len(stands) > 1, (
+                    f"{each.app_id} repeats {before.app_id}: {each.reason}"
+                )
+            latest = each
             if each.state == "skipped":
                 continue
             if mine:
                 assert mine[0]["at"] > ended_at, f"{each.app_id} began beside the attempt before"
                 ended_at = mine[-1]["at"]
-            if before is not None and before.state == "succeeded":
-                stands = [
-                    (of.digest, of.inputs, {(need.job, need.edition) for need in of.needs})
-                    for of in (before, each)
-                ]
-                assert job in world.asked or before.inputs_changed or stands[0] != stands[1], (
-                    f"{each.app_id} repeats {before.app_id}: {each.reason}"
-                )
             for need in each.needs:
                 for line in mine:
                     assert all(line["at"] > other["at"] for other in seen[need.app_id])
@@ -119,8 +120,6 @@ def assert_plan_tells_the_truth(world, clone):
         report = f"{clone} {job} {planned['action']} {codes} {must} {may} {planned} {last}"
         if planned["action"] == "keep":
             assert (last.state, must) == ("succeeded", set()), report
-            helpers = {each["helper"] for each in seen[last.app_id] if each["what"] == "begin"}
-            assert helpers == {world.helper(clone)} or planned["edited"], report
         elif planned["action"] == "hold":
             assert "needs_failed" in codes or last.state in ("failed", "cancelled", "lost"), report
         else:
@@ -134,7 +133,9 @@ def reasons(world, clone, plan, last, seen):
     must = set() if version_of(text) == version_of(str(last.document)) else {"spec_changed"}
     if last.inputs_changed:
         may.add("inputs_changed")
-    if {each["data"] for each in lines} - {(clone / f"data.{job}").read_text()}:
+    if not lines:  # it read nothing: its files as the plan found them count
+        may.add("inputs_changed")
+    elif {each["data"] for each in lines} - {(clone / f"data.{job}").read_text()}:
         must.add("inputs_changed")
     named = re.search(r"(?m)^needs: \[(.*)\]", text)[1].split(", ")
     asked = {each for each in plan if each in named or each.partition("-")[0] in named}
@@ -158,6 +159,7 @@ def test_records_and_plans_agree_with_the_replicas_after_races_and_kills(scenari
         assert_plan_tells_the_truth(world, world.chance.choice(world.clones))
     world.settle()
     until(lambda: not scenario.supervisors())
+    scenario.launcher("list")  # which records the ends that no command has seen
     assert_records_agree(world)
     for clone in world.clones:
         assert_plan_tells_the_truth(world, clone)

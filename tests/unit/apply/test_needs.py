@@ -252,6 +252,7 @@ def test_an_attempt_that_has_started_meanwhile_makes_its_job_stale_and_no_other_
     assert (done["other"].code, done["other"].hint) == ("stale", "plan again")
     assert done["other"].error.endswith("other: expected attempt 1 (waiting), found running")
     assert done["user"].error == "not submitted: it needs other, which could not be applied"
+    assert {done[name].code for name in ("other", "user")} == {"stale"}  # the apply exits with 4
     world.open()
     assert world.wait(done["train"]) == {"train": ("succeeded", "")}
     assert world.engines.get("local_cwd").attempt(made["other"].app_id).is_live
