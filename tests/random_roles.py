@@ -29,6 +29,13 @@ REFUSED = re.compile(
 whose files were edited between plan and submission."""
 
 
+def put(path, text):
+    """Replace a file at once, as editors do: clients that read it meanwhile find the old or the new text."""
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(text)
+    new.rename(path)
+
+
 class World:
     """Two clones of a repository with jobs a, b, c, and the ledger of all that ran.
 
@@ -115,7 +122,7 @@ class World:
     # the race
 
     def edit(self, path):
-        path.write_text(f"{self.chance.randrange(10**9)}\n")
+        put(path, f"{self.chance.randrange(10**9)}\n")
 
     def act(self):
         """Edit a file of one clone, commit, or kill a client or a holder."""
@@ -130,22 +137,20 @@ class World:
                 self.edit(path)
                 with suppress(subprocess.TimeoutExpired):
                     self.clients[-1].wait(chance.uniform(0, 0.5))
-                path.write_text(was)
+                put(path, was)
             case "document":
                 path = clone / f"{chance.choice('abc')}.launcher.yaml"
-                path.write_text(re.sub('"v[0-9]+"', f'"v{chance.randrange(10**6)}"', path.read_text()))
+                put(path, re.sub('"v[0-9]+"', f'"v{chance.randrange(10**6)}"', path.read_text()))
             case "needs":
                 at = chance.randrange(1, 3)
                 path = clone / f"{'abc'[at]}.launcher.yaml"
-                path.write_text(
-                    re.sub("(?m)^needs: .*", f"needs: {self._some('abc'[:at])}", path.read_text())
-                )
+                put(path, re.sub("(?m)^needs: .*", f"needs: {self._some('abc'[:at])}", path.read_text()))
             case "matrix":
                 path = clone / "b.launcher.yaml"
                 values = f"{{n: [{chance.choice(['0', '0, 1'])}]}}"
-                path.write_text(re.sub("(?m)^matrix: .*", f"matrix: {values}", path.read_text()))
+                put(path, re.sub("(?m)^matrix: .*", f"matrix: {values}", path.read_text()))
             case "code":  # a note of the plan, and no reason to run again
-                (clone / "helper.py").write_text(f"CODE = {chance.randrange(10**6)}\n")
+                put(clone / "helper.py", f"CODE = {chance.randrange(10**6)}\n")
             case "commit":
                 self.commit(clone, *[each for each in self.clones if each != clone])
             case "holder":
@@ -193,10 +198,10 @@ class World:
         """Apply in the first clone until nothing is left to do but for jobs that failed."""
         argv = ["apply", ".", "--yes", "--wait", "--allow-destructive"]
         for more in (["--retry-failed"], *[[]] * 5):
-            last = {job: self.last(job) for job in self.names}
-            cancelled = [
-                job for job in self.names if last[job] is not None and last[job].state == "cancelled"
-            ]
+            last = {
+                job: self.last(job) for job in self.plan(self.clones[0])
+            }  # the jobs that its files declare
+            cancelled = [job for job in last if last[job] is not None and last[job].state == "cancelled"]
             words = [*argv, *more, *(word for job in cancelled for word in ("--rerun", job))]
             self.scenario.launcher(*words, cwd=self.clones[0], code=None)
             actions = self.plan(self.clones[0])

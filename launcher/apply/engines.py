@@ -209,11 +209,17 @@ def record_ends(store: Store, engines: Engines, schedulers: Iterable[str]) -> li
 
 
 def record_end(store: Store, engines: Engines, entry: AppRecord) -> list[Attempt]:
-    """Record the end of an attempt that is live in the ledger; returns it if this call recorded the end."""
+    """Record the end of an attempt that is live in the ledger, and end what the holder of a lost one has left.
+
+    Returns the attempt if this call recorded its end.
+    """
     import time
 
+    scheduler = engines.get(entry.scheduler)
     try:
-        attempt = engines.get(entry.scheduler).attempt(entry.app_id)
+        attempt = scheduler.attempt(entry.app_id)
+        if attempt is not None and attempt.state == "lost":
+            attempt = scheduler.ended_attempt(entry.app_id, 0.0)
     except StateError:  # its record cannot be read, so it may be live: plans name it
         return []
     if attempt is None and entry.state in UNSTARTED_STATES:

@@ -26,7 +26,9 @@ from launcher.apply.submit import Workplace
 from launcher.errors import SchedulerError
 from launcher.inventory.listing import newest, what_starts
 from launcher.plan.step import Guard, Step, in_order
+from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
+from launcher.schedulers.local.appview import read_state
 from launcher.schedulers.registry import open_store
 from launcher.specs.attempt import StoodOn
 from launcher.state.store import Store
@@ -130,6 +132,21 @@ def test_a_start_records_the_end_of_the_attempt_before_that_the_plan_has_seen(wo
     assert [each.state for each in world.store.attempts(step.key)] == ["running"]
     world.carry_out(replace(step, number=2, guard=replace(guard(step), state="succeeded")))
     assert [each.state for each in world.store.attempts(step.key)] == ["running", "succeeded"]
+
+
+def test_a_start_ends_what_a_supervisor_left_that_died_after_the_apply_recorded_all_ends(
+    world: World,
+) -> None:
+    first = world.steps(train="exec 9>>alive; flock 9; echo >up; exec sleep 1000")["train"]
+    world.carry_out(first)
+    until((world.folder / "up").exists)
+    pid, start, _ = read_state(paths.local_app(first.app_id)).supervisor
+    os.kill(pid, signal.SIGKILL)
+    pids.wait_for_exit(pid, start, 10)
+    again = world.steps(train="flock -n alive echo alone >seen || echo beside >seen")["train"]
+    lost = replace(guard(first), state="lost")
+    assert world.wait(*world.carry_out(replace(again, number=2, guard=lost)).values())
+    assert (world.folder / "seen").read_text() == "alone\n"
 
 
 def test_an_interrupt_begins_no_job_that_waits_for_the_submission_of_another_one(world: World) -> None:
