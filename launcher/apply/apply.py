@@ -1,15 +1,18 @@
 """Apply job files or a plan under the locks of its jobs: plan, ask for approval, check, carry out, follow.
 
-An apply holds a lock in its own state folder. Clients with other state folders on the same engine meet where
-an attempt's number is reserved: the engine gives it to one of them.
+An apply holds a lock in its own state folder for each project and target, which names it to other applies.
+The lock prevents no double start: clients, also those with other state folders on the same engine, meet where
+an attempt's number is reserved, and the engine gives it to one of them.
 """
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from launcher import paths
@@ -31,13 +34,14 @@ from launcher.apply.plans import (
 from launcher.apply.submit import Workplace
 from launcher.dataclass import dataclass, replace
 from launcher.errors import LockTimeoutError
+from launcher.hashes import sha256
+from launcher.paths import actor
 from launcher.plan.model import Plan
 from launcher.plan.reconcile import NO_CHOICES, Choices
 from launcher.plan.step import Step
 from launcher.specs.launch import JobKey, Launch
 from launcher.specs.notify import Destination
 from launcher.state import outbox
-from launcher.state.lock import apply_lock
 from launcher.state.store import Store
 
 if TYPE_CHECKING:
@@ -48,6 +52,7 @@ LOCK_TIMEOUT_S = 60.0
 _OWNER_POLL_S = 0.1
 _PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
+_LONGEST_NAME = 200  # bytes, of the 255 that file systems allow
 _LONG_WAIT_S = 1.0
 """After a longer wait for other clients, the workspaces that replicas run in are hashed once more."""
 
@@ -285,3 +290,131 @@ def _is_approved(step: Step, before: Step) -> bool:
     stops_more = any(stop.app_id not in approved for stop in step.stops)
     starts_more = step.starts and not (before.starts and step.digest == before.digest)
     return step.blocked is None and not (step.has_effects and (stops_more or starts_more))
+
+
+# -- the lock of a project and target -----------------------------------------------------------------------
+
+
+@contextmanager
+def apply_lock(
+    project: str, target: str, *, timeout_s: float | None = 60.0, on_wait: Callable[[str], None] | None = None
+) -> Iterator[None]:
+    """Hold the lock of a project and target for the body of a `with`.
+
+    The kernel releases it when the process dies. Waiting causes no wakeups, and Ctrl-C ends it.
+
+    Args:
+        timeout_s: how long to wait for the holder; 0 for not at all, None for ever.
+        on_wait: called once before waiting, with the holder ("user@host, pid 17, since 2025-03-01 12:00:05").
+
+    Raises LockTimeoutError; StateError when LAUNCHER_HOME cannot be written.
+    """
+    path = os.path.join(paths.ensure(paths.locks()), lock_name(project, target))
+    fd = _take(path, timeout_s, on_wait)
+    try:
+        owner = {"by": actor(), "pid": os.getpid(), "since": time.time()}
+        # On a full disk the lock is held anyway, and the ledger will report the error.
+        with suppress(OSError):
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, json.dumps(owner).encode(), 0)
+        yield
+    finally:
+        # Unlock before closing: a child that was forked meanwhile still has the file open.
+        os.ftruncate(fd, 0)
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        os.close(fd)
+
+
+def lock_name(project: str, target: str) -> str:
+    """The name of the lock's file: `project.target`, with all but letters, digits, `-` and `_` escaped."""
+    name = f"{_escaped(project)}.{_escaped(target)}"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[:_LONGEST_NAME]}~{sha256(name.encode()).hexdigest()[:16]}"
+
+
+def _escaped(name: str) -> str:
+    return "".join(
+        char if char.isascii() and (char.isalnum() or char in "-_") else f"%{ord(char):x}%" for char in name
+    )
+
+
+def _take(path: str, timeout_s: float | None, on_wait: Callable[[str], None] | None) -> int:
+    """A descriptor of the locked file."""
+    fd = -1
+    try:
+        # Close-on-exec, as Python opens files: a supervisor that inherited it would hold the lock for ever.
+        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return fd
+    except BlockingIOError:
+        pass
+    except OSError as error:
+        if fd >= 0:
+            os.close(fd)
+        raise paths.unusable(error, path) from error
+    try:
+        if timeout_s != 0 and on_wait is not None:
+            on_wait(_owner(path))
+    except BaseException:
+        os.close(fd)
+        raise
+    if timeout_s == 0:
+        os.close(fd)
+    elif _Waiter(fd).wait(timeout_s):
+        return fd
+    waited = f"; waited {timeout_s:g} s for it" if timeout_s else ""
+    raise LockTimeoutError(
+        f"another apply is at work: {_owner(path)}{waited}", hint="try again when it is done, or wait longer"
+    )
+
+
+class _Waiter:
+    """A thread that blocks in flock: the only way to wait for a lock, with a time limit, without polling.
+
+    When the caller gives up, the thread closes the file as soon as it gets the lock.
+    """
+
+    def __init__(self, fd: int) -> None:
+        import threading
+
+        self._fd = fd
+        self._got = threading.Event()
+        self._deciding = threading.Lock()
+        self._given_up = False
+        self._thread = threading.Thread(target=self._block, name="launcher-lock", daemon=True)
+
+    def wait(self, timeout_s: float | None) -> bool:
+        """True when the descriptor is locked. On False or an exception the thread owns the descriptor."""
+        try:
+            self._thread.start()
+            return self._got.wait(timeout_s) or not self._give_up()
+        except BaseException:
+            if not self._give_up():
+                os.close(self._fd)
+            raise
+
+    def _give_up(self) -> bool:
+        """Give up waiting; False when the lock was acquired at the same moment."""
+        with self._deciding:
+            self._given_up = not self._got.is_set()
+            return self._given_up
+
+    def _block(self) -> None:
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        with self._deciding:
+            if self._given_up:
+                os.close(self._fd)
+            else:
+                self._got.set()
+
+
+def _owner(path: str) -> str:
+    """The holder of the lock, as text for users."""
+    try:
+        with open(path, "rb") as file:
+            owner = json.load(file)
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(owner["since"]))
+        return f"{owner['by']}, pid {owner['pid']}, since {since}"
+    except (OSError, ValueError, KeyError, TypeError):  # not written yet, or the lock was just released
+        return "holder unknown"

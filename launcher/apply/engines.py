@@ -209,7 +209,7 @@ def record_ends(store: Store, engines: Engines, schedulers: Iterable[str]) -> li
 
 
 def record_end(store: Store, engines: Engines, entry: AppRecord) -> list[Attempt]:
-    """Record the end of an attempt that is live in the ledger, and end what the holder of a lost one has left.
+    """Record the end of an attempt that is live in the ledger, and end the processes of a lost one.
 
     Returns the attempt if this call recorded its end.
     """

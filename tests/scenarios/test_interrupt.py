@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from launcher.state.lock import apply_lock
+from launcher.apply.apply import apply_lock
 from tests.lanes import sampled
 
 

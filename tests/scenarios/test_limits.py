@@ -27,7 +27,7 @@ def test_logs_of_many_replicas_are_followed_while_waiting(scenario, few_files):
 
 @pytest.mark.slow
 def test_an_apply_waits_for_a_held_lock_and_then_names_its_owner(scenario):
-    from launcher.state.lock import apply_lock
+    from launcher.apply.apply import apply_lock
 
     file = scenario.job("true")
     with apply_lock("default", "default", timeout_s=1):

@@ -60,6 +60,7 @@ ON_USE = {
 """Libraries that take long to load, and what needs them: any module may import them where it does."""
 
 ON_BRANCH = {
+    "launcher.apply.apply": "threads, for applies that do not wait for another one",
     "launcher.cli.jobs": "job files, for commands that get a saved plan or a component",
     "launcher.cli.render.plan_lines": "manifests of workspaces, for plans without changed ones",
     "launcher.cli.render.findings": "JSON, SARIF and GitHub, for text; texts of diagnostics, for none",
@@ -130,7 +131,6 @@ ON_BRANCH = {
     "launcher.specs.resources": "the table of AWS instances and the plug-ins, for roles that name none",
     "launcher.specs.status": "dates and wrapped text, for replicas without an error",
     "launcher.specs.notify": "Base64, for commands that use no key of a receiver",
-    "launcher.state.lock": "threads, for applies that do not wait for another one",
 }
 """Module → what it imports inside a function, and for whom it does not import it at the top."""
 

@@ -55,10 +55,7 @@ def plan_markdown(
             rows.append(_row(shows, label.strip(), has_estimates, is_folded=shows.key in folded))
             shown.append((shows, label.strip()))
         else:
-            title, summary = (shows.title, shows.summary) if isinstance(shows, Family) else ("", shows)
-            takes = in_total(total_of(shows.members)) if isinstance(shows, Family) else ""
-            cost = f"| {takes} " if takes else blank
-            rows.append(f"| | {cell(title)} | {cell(summary)} | | {cost}| |".replace("|  |", "| |"))
+            rows.append(_row_of_several(shows, blank))
     for key, guard in ((orphan.key, orphan.guard) for orphan in plan.orphans):
         engine, what = cell(guard.scheduler), cell(str(guard))
         rows.append(f"| `?` | {cell(str(key))} | orphan | {engine} | | {blank}{what} |")
@@ -111,6 +108,14 @@ def _row(step: Step, name: str, has_estimates: bool, *, is_folded: bool) -> str:
     takes = [about(known) if known is not None else ""] if has_estimates else []
     cells = [f"`{step.mark}`", cell(name), words, cell(engine), cell(asks), *takes, cell(step.why_in_brief)]
     return f"| {' | '.join(cells)} |".replace("|  |", "| |")
+
+
+def _row_of_several(shows: Family | str, blank: str) -> str:
+    """A row for the jobs of a matrix, or for text. `blank`: its cell of a table with estimates."""
+    title, summary = (shows.title, shows.summary) if isinstance(shows, Family) else ("", shows)
+    takes = in_total(total_of(shows.members)) if isinstance(shows, Family) else ""
+    cost = f"| {takes} " if takes else blank
+    return f"| | {cell(title)} | {cell(summary)} | | {cost}| |".replace("|  |", "| |")
 
 
 def _verdict(plan: Plan) -> str:

@@ -183,16 +183,10 @@ def _below(typed: str, directory: str) -> tuple[list[FoundFile], bool, list[Diag
         taken = [path for path in here if not excluded.takes_file(path)]
         left_out += len(visible) - len(folders) + len(here) - len(taken)
         found += taken
+    shown = {path: os.path.join(typed, os.path.relpath(path, directory)) for path in sorted(found)}
     ignored = _ignored(found)
-    return (
-        [
-            FoundFile(os.path.join(typed, os.path.relpath(path, directory)), path, walked=True)
-            for path in sorted(found)
-            if path not in ignored
-        ],
-        left_out > 0,
-        problems,
-    )
+    files = [FoundFile(shown[path], path, walked=True) for path in shown if path not in ignored]
+    return files, left_out > 0, problems
 
 
 def _too_large(typed: str) -> Diagnostic:

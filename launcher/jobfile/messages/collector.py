@@ -239,7 +239,6 @@ class Collector:
             is_final: whether no further problem of this value is reported.
         """
         severity = severity or severity_of(code)
-        label = label or (did_you_mean(meant) if meant else "")
         is_known = severity == "error" and self.is_broken(path)
         is_known = is_known or (reads is not None and not self.is_sound(path, *reads))
         if is_final:
@@ -251,19 +250,9 @@ class Collector:
         start, end = (within, within + len(part)) if within >= 0 else (start, end)
         known = (self.definitions.get(name) for name in self.sources.get(path, ()))
         related += tuple(self.place(where, text, at=there) for where, there, text in filter(None, known))
-        self.found.append(
-            source.diagnostic(
-                start,
-                end,
-                code,
-                message,
-                label=label,
-                hint=hint,
-                severity=severity,
-                related=related,
-                meant=meant or "",
-            )
-        )
+        about = {"label": label or (did_you_mean(meant) if meant else ""), "hint": hint, "meant": meant or ""}
+        found = source.diagnostic(start, end, code, message, severity=severity, related=related, **about)
+        self.found.append(found)
 
     def unknown(
         self,

@@ -34,6 +34,10 @@ _PROLOG = "Error running slurm prolog"
 """The words of Slurm in the output of a job whose prolog fails, and which it then cancels."""
 _NO_OUTPUT_FILE = "0:53"
 """The exit code of a job whose node cannot open the file for its output."""
+_FAILURES = {
+    "DEADLINE": "Slurm could not end it by its deadline",  # a pending job: Slurm lets a running one go on
+    "PREEMPTED": "was preempted",
+}
 _TERMED = 143
 """The exit code of a program that SIGTERM has ended."""
 LEFT = "it left Slurm's queue without an outcome"
@@ -266,8 +270,6 @@ def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int
         return "failed", f"the prolog failed{_on(ended)}: {said}", None
     if state == "CANCELLED":
         return "cancelled", "cancelled in Slurm", None
-    if state == "DEADLINE":  # of a pending job: Slurm lets a running one go on
-        return "failed", "Slurm could not end it by its deadline", None
     if state == "TIMEOUT":
         start, end = ended.get("start"), ended.get("end")
         took_s = end - start if start and end else 0.0
@@ -277,8 +279,8 @@ def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int
         return "failed", _node_failed(str(ended.get("nodes") or "")), None
     if state == "OUT_OF_MEMORY":
         return "failed", "killed: out of memory", 137
-    if state == "PREEMPTED":
-        return "failed", "was preempted", None
+    if state in _FAILURES:
+        return "failed", _FAILURES[state], None
     if ended.get("exit") == _NO_OUTPUT_FILE:
         path = f"{facts.get('folder')}/{OUTPUT}"
         return "failed", f"the node cannot open {path}: is its disk full, or is it not shared?", None

@@ -38,6 +38,12 @@ def test_the_new_jobs_of_a_large_matrix_share_one_line_with_the_command_of_the_f
     assert text.endswith(plan(family()).plan_digest)
 
 
+def test_the_heading_of_a_comment_keeps_its_title_above_the_rows_of_a_large_matrix() -> None:
+    text = plan_markdown(plan(family()), title="vision.prod · ")
+    assert text.splitlines()[1].startswith("### vision.prod · ")
+    assert "\n| | sweep (30 jobs) |" in text
+
+
 def test_a_small_matrix_and_a_plan_in_full_are_not_folded() -> None:
     few = plan(family(FEW))
     assert plan_text(few) == plan_text(few, in_full=True)

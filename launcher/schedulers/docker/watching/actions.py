@@ -50,8 +50,7 @@ _LATE_S = 0.5
 def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interrupt: bool = False) -> None:
     """Stop the app; returns when none of its containers runs and its watcher has gone.
 
-    An app that has ended stays as it ended; what a user has started of it since is stopped. An app that was
-    never started is removed.
+    An app that has ended keeps its end; containers that a user has started since stop. An unstarted one goes.
 
     Args:
         interrupt: the caller was attached to the app; it is recorded as interrupted.
@@ -83,8 +82,7 @@ def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interru
             intended = True
         if seen.live or not seen.ended:
             why = _decide(app_dir, request, is_done=seen.done)
-            journal = record.journal(app_dir) or Journal()
-            stop(engine, app_dir, unended(journal.app, found), why, grace_s)
+            stop(engine, app_dir, unended((record.journal(app_dir) or Journal()).app, found), why, grace_s)
         if wait_for_exit(app_dir, _MARGIN_S) and not seen.live:
             record_end(engine, app_id)
             break

@@ -10,21 +10,21 @@ from pathlib import Path
 
 import pytest
 
+from launcher.apply.apply import apply_lock, lock_name
 from launcher.errors import LockTimeoutError, StateError
 from launcher.paths import actor
-from launcher.state.lock import apply_lock, file_name
 from tests import processes
 
 HOLDER = """
 import sys
-from launcher.state.lock import apply_lock
+from launcher.apply.apply import apply_lock
 with apply_lock("vision", "default"):
     print("held", flush=True)
     sys.stdin.read()
 """
 
 WAITER = """
-from launcher.state.lock import apply_lock
+from launcher.apply.apply import apply_lock
 with apply_lock("vision", "default", timeout_s=None, on_wait=lambda owner: print(owner, flush=True)):
     print("got it", flush=True)
 """
@@ -219,12 +219,12 @@ def test_an_unusable_home_is_one_clear_error(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_name_from_python_cannot_leave_the_folder_nor_meet_another():
-    assert file_name("vision", "default") == "vision.default"
-    assert "/" not in file_name("../../etc", "x/y")
+    assert lock_name("vision", "default") == "vision.default"
+    assert "/" not in lock_name("../../etc", "x/y")
     pairs = [
         ("a.b", "c"), ("a", "b.c"), ("a%2e%b", "c"), ("a%2e%", "b.c"), ("ä", ""), ("%e4%", ""), ("", "ä"),
     ]  # fmt: skip
-    assert len({file_name(*pair) for pair in pairs}) == len(pairs)
-    long = [file_name("p" * 300, "t"), file_name("p" * 301, "t")]
+    assert len({lock_name(*pair) for pair in pairs}) == len(pairs)
+    long = [lock_name("p" * 300, "t"), lock_name("p" * 301, "t")]
     assert len(set(long)) == 2
     assert max(map(len, long)) <= 255
