@@ -79,7 +79,7 @@ def test_a_result_is_not_current_when_an_input_was_edited_and_put_back_while_it_
     """The former content is written again, or the former file is moved back, as editors and git do."""
     second = scenario.gate("second")
     file, gate = scenario.running(f"cat train.py >read; {second.script}", top=TOP)
-    former = code.rename("former") if put_back == "rename" else None
+    former = code.rename(scenario.folder / "former") if put_back == "rename" else None
     code.write_text("two")
     gate.open()
     second.entered()
