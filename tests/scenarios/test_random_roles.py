@@ -151,7 +151,7 @@ def reasons(world, clone, plan, last, seen):
     return must, may
 
 
-@pytest.mark.parametrize("seed", sampled(seeds(6), 0, 1))
+@pytest.mark.parametrize("seed", sampled(seeds(4)))
 def test_records_and_plans_agree_with_the_replicas_after_races_and_kills(scenario, seed):
     world = World(scenario, random.Random(seed))
     for _ in range(6):
