@@ -57,6 +57,31 @@ def test_a_view_shows_state_and_message_of_the_app_and_its_replicas(roles, facts
     assert ["{}: {}".format(*seen.shown(each)) for each in seen.replicas] == replicas
 
 
+UNASKED = [
+    ("a", "go; a/0", "restart"),
+    ("a b", "go; a/0; b/0; a/0=0", "restart"),
+    ("d<a:succeeded a", "go; a/0", "early"),
+    ("d<a:started a", "go; a/0", ""),  # it may start
+    ("d", "go", ""),
+    ("d~1+5 a", "go; d/0; d/0=3", ""),  # its restart is due after a pause
+    ("d~1<a:ready a", "go; a/0; a/0 ready; d/0", "restart"),
+    ("d~1<a:ready a", "go; a/0; a/0 ready; d/0; d/0=3", ""),
+    ("d~1R<a:ready a~1R", "go; a/0; a/0 ready; d/0; d/0=3; a/0=3", ""),
+    ("a", "waiting x", ""),
+    ("a", "go; a/0; cancel me", ""),
+    ("a~1A b", "go; a/0; b/0; a/0=3", ""),
+    ("a", "go; a/0; a/0=0; quiet", ""),
+    ("a*2~1R", "go; a/0; a/1; a/1=3", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("roles", "facts", "found"), UNASKED)
+def test_a_run_that_no_event_asks_for_restarts_its_replica_or_starts_it_early(roles, facts, found):
+    """A run of the first replica, such as one that a user starts."""
+    app = play(roles, facts)[0]
+    assert app.unasked(app.replicas[0]) == found
+
+
 WORK = [
     # Running replicas are to be stopped until their end or their next run
     ("a*3", "go; a/0; a/1; a/2; cancel me 2", "-a/0~2 -a/1~2 -a/2~2"),
