@@ -82,6 +82,15 @@ def test_a_run_that_no_event_asks_for_restarts_its_replica_or_starts_it_early(ro
     assert app.unasked(app.replicas[0]) == found
 
 
+def test_a_pause_before_a_restart_moves_with_the_clock_and_ends_with_a_requeue():
+    """No time has passed when the clock was set; an app that is run again begins anew."""
+    paused = "go; a/0; a/0=3"
+    [pause] = play("a~1+5 b", paused)[0].order.paused
+    [moved] = play("a~1+5 b", f"{paused}; clock 60")[0].order.paused
+    assert moved.due_at == pause.due_at + 60
+    assert play("a~1+5 b", f"{paused}; requeued")[0].order.paused == []
+
+
 WORK = [
     # Running replicas are to be stopped until their end or their next run
     ("a*3", "go; a/0; a/1; a/2; cancel me 2", "-a/0~2 -a/1~2 -a/2~2"),
