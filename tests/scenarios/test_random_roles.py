@@ -85,6 +85,9 @@ def assert_ended_as_recorded(world, attempt, lines):
             assert attempt.app_id in world.killed, report
         case "skipped":
             assert not lines, report
+        case "waiting" | "queued":  # its holder was killed, and no file declares the job any more
+            assert attempt.app_id in world.killed, report
+            assert not lines, report
         case _:
             assert attempt.state == "cancelled", report
     record = Path(rundir.events(str(world.scenario.home / "local/apps" / attempt.app_id)))
