@@ -58,7 +58,8 @@ def make_plan(
     _check_choices("make_plan", choices)
     with opened(readonly=True, take_over=choices.take_over) as (store, engines):
         limits = limits_of_apply(parallel)
-        return plan_launches(launches, choices, store, engines, limits, requests=requests)[0]
+        plan = plan_launches(launches, choices, store, engines, limits, requests=requests)[0]
+        return replace(plan, images=_images_of(plan, engines))  # it may be saved, and applied much later
 
 
 def plan_launches(
@@ -85,7 +86,6 @@ def plan_launches(
         refused, notes = ask_schedulers(plan, engines)
         plan = dry_run_plan(decided(refused=refused), engines, requests=requests) if refused else plan
         plan = plan.with_notes(notes)
-    plan = replace(plan, images=_images_of(plan, engines))
     plan = _with_estimates(_with_notes(plan, engines, limits, chosen), store)
     if room is None:
         return plan, snapshot
