@@ -115,7 +115,9 @@ class AppState:
         return "pending", waits_for_roles(self.order.missing(replica.role)) if is_waiting else ""
 
     def unasked(self, replica: Replica) -> str:
-        """What a new run of the replica is that no line of the record asks for: `restart`, `early`, or ""."""
+        """Return the kind of a new run of the replica that no event asks for: `restart`, or `early` where its
+        role waits; "" for a run that has no such meaning.
+        """
         is_stopping = self.stop is not None or self.restarting is not None
         if self.state != "running" or is_stopping or replica.role.restarting is not None:
             return ""
